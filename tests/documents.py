@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
+
+from kschedctl.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -24,20 +27,19 @@ COLUMNS = 100
 
 
 def run(command: str) -> str:
-    """Return what a command prints on a pipe, with this interpreter's kschedctl."""
+    """Return what a command prints on a pipe."""
     program, *arguments = shlex.split(command)
     assert program == "kschedctl", command
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": str(COLUMNS)}
-    done = subprocess.run(
-        [sys.executable, "-m", "kschedctl", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        cwd=ROOT,
-    )
-    assert done.returncode in (0, 1, 5), done.stderr
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with (
+        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": str(COLUMNS)}),
+        contextlib.chdir(ROOT),
+        contextlib.redirect_stdout(out),
+    ):
+        code = main(arguments)
+    assert code in (0, 1, 5), command
+    out.flush()
+    return "".join(f"{line.rstrip()}\n" for line in out.buffer.getvalue().decode().splitlines())
 
 
 def examples() -> list[tuple[str, str]]:

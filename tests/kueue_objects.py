@@ -71,3 +71,21 @@ def build_admitted_workload(name: str, gpus: int, **arguments: Any) -> JsonObjec
 def build_priority_class(name: str, value: int) -> JsonObject:
     """Build a WorkloadPriorityClass."""
     return {"apiVersion": VERSION, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
+
+
+def build_manifest(gpus: int, pods: int, kind: str = "Job", queue: str = "lq") -> JsonObject:
+    """Build a manifest of some pods with ``gpus`` each."""
+    amounts = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "c", "image": "train", "resources": {"requests": amounts, "limits": amounts}}
+    template: JsonObject = {"metadata": {"labels": {"app": "train"}}, "spec": {"containers": [container]}}
+    spec: JsonObject = {"replicas": pods, "selector": {"matchLabels": {"app": "train"}}, "template": template}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+        spec = {"parallelism": pods, "template": template}
+    metadata = {"name": "train", "namespace": "ai", "labels": {"kueue.x-k8s.io/queue-name": queue}}
+    return {"apiVersion": "batch/v1" if kind == "Job" else "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+QUEUES = (build_flavor("gpu"), build_queue(), build_local_queue())
+"""A LocalQueue with 8 GPUs of flavor gpu."""
+NODES = (build_node("a", 4), build_node("b", 4))

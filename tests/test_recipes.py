@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from one_interpreter import run_command_lines
 
 ROOT = Path(__file__).parent.parent
 COMMAND = '''"""``kschedctl greet``: says hello."""
@@ -63,9 +64,9 @@ def rewrite(copy: Path, path: str, pattern: str, replacement: str) -> None:
     file.write_text(text)
 
 
-def run(copy: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "kschedctl", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=copy).stdout
+def run(copy: Path, *lines: str) -> list[str]:
+    """Return what the command lines print. They may find fault, for example with a pod that does not schedule."""
+    return run_command_lines(copy, *lines, exit_codes=(0, 1))
 
 
 def test_a_command(copy: Path) -> None:
@@ -73,11 +74,13 @@ def test_a_command(copy: Path) -> None:
     add(copy, "kschedctl/commands/greet/__init__.py", "")
     add(copy, "kschedctl/commands/greet/command.py", COMMAND)
     add(copy, table, '    CommandEntry("greet", "Says hello.", HelpHeading.OTHER, 9),', after="TABLE = (")
-    assert run(copy, "greet", "--name", "us") == "hello us\n"
-    assert "Says hello." in run(copy, "--help")
-    assert "kschedctl greet" in run(copy, "greet", "--help")
-    assert run(copy, "__complete", "gre") == "greet\tSays hello.\n:4\n"
-    assert run(copy, "__complete", "greet", "--na").startswith("--name")
+    lines = ("greet --name us", "--help", "greet --help", "__complete gre", "__complete greet --na")
+    greeted, overview, explained, names, options = run_command_lines(copy, *lines)
+    assert greeted == "hello us\n"
+    assert "Says hello." in overview
+    assert "kschedctl greet" in explained
+    assert names == "greet\tSays hello.\n:4\n"
+    assert options.startswith("--name")
 
 
 RULE = '''"""Replicas that are a number of legend."""
@@ -126,11 +129,16 @@ def test_a_lint_rule(copy: Path) -> None:
     good = DEPLOYMENT.replace("42", "41")
     add(copy, f"{examples}pc-legendary.yaml", f"# bad\n{DEPLOYMENT.replace('42', '42  # <-')}# good\n{good}")
     (copy / "web.yaml").write_text(DEPLOYMENT)
-    assert "pc-legendary" in run(copy, "lint", "explain", "pc-legendary")
-    table = run(copy, "lint", "web.yaml", "--select", "pc-legendary", "--fail-on", "error")
+    (copy / "good.yaml").write_text(good)
+    explained, table, clean = run_command_lines(
+        copy,
+        "lint explain pc-legendary",
+        "lint web.yaml --select pc-legendary --fail-on error",
+        "lint good.yaml --select pc-legendary",
+    )
+    assert "pc-legendary" in explained
     assert re.search(r"^ +5:\d+ +warning +pc-legendary +Deployment shop/web +42 replicas", table, re.MULTILINE)
-    (copy / "web.yaml").write_text(good)
-    assert "42 replicas" not in run(copy, "lint", "web.yaml", "--select", "pc-legendary")
+    assert "42 replicas" not in clean
     (copy / "kschedctl/lint/RULES.md").unlink()
     subprocess.run([sys.executable, *update.split()], check=True, cwd=copy)
     shutil.copy(ROOT / "tests/lint/test_rules.py", copy)
@@ -233,14 +241,6 @@ spec: {containers: [{name: web, image: web}]}
 """
 
 
-def ask(copy: Path, *arguments: str) -> str:
-    """Return what a command prints; its exit code may be 1 for a pod that does not schedule."""
-    command = [sys.executable, "-m", "kschedctl", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout
-
-
 def add_plugin(copy: Path, plugin: str) -> None:
     folder, table = re.findall(r"file in `(kschedctl/[\w/]+/)`|table of `(kschedctl/[\w/]+\.py)`", recipe("A plugin"))
     add(copy, f"{folder[0]}node_legend.py", plugin)
@@ -255,12 +255,13 @@ def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
     (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
     add(copy, f"{ways}legends.py", REMEDY)
     (copy / "cluster.yaml").write_text(LEGENDARY)
-    given = ("shop/web", "-f", "cluster.yaml", "--assume-complete")
-    explained = json.loads(ask(copy, "explain", *given, "-o", "json"))
-    assert explained["message"].startswith("0/1 nodes are available: 1 node(s) were of legend.")
-    assert "a legend of Arthur" in ask(copy, "explain", *given, "-o", "wide")
-    assert "kubectl label node avalon legend-" in ask(copy, "remedies", *given)
-    assert "a node is added that is no legend" in ask(copy, "wakes", *given)
+    pod = "shop/web -f cluster.yaml --assume-complete"
+    lines = (f"explain {pod} -o json", f"explain {pod} -o wide", f"remedies {pod}", f"wakes {pod}")
+    document, explained, fixes, wakes = run(copy, *lines)
+    assert json.loads(document)["message"].startswith("0/1 nodes are available: 1 node(s) were of legend.")
+    assert "a legend of Arthur" in explained
+    assert "kubectl label node avalon legend-" in fixes
+    assert "a node is added that is no legend" in wakes
 
 
 SIGNED = """if True:
@@ -298,11 +299,12 @@ def test_a_json_field(copy: Path) -> None:
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'
     add(copy, analysis, counted, after="        free_memory=int(free[:, memory].sum()),")
     (copy / "cluster.yaml").write_text(LEGENDARY)
-    given = ("-f", "cluster.yaml", "--assume-complete")
-    (pool,) = json.loads(ask(copy, "pools", *given, "-o", "json"))["pools"]
+    pools = "pools -f cluster.yaml --assume-complete"
+    document, table, schema = run(copy, f"{pools} -o json", pools, "schema node-pools")
+    (pool,) = json.loads(document)["pools"]
     assert pool["legends"] == 1
-    assert "LEGENDS" in ask(copy, "pools", *given)
-    assert "legends" in json.dumps(json.loads(run(copy, "schema", "node-pools"))["$defs"]["PoolReport"])
+    assert "LEGENDS" in table
+    assert "legends" in json.dumps(json.loads(schema)["$defs"]["PoolReport"])
 
 
 def test_a_version(copy: Path) -> None:
@@ -321,15 +323,16 @@ def test_a_version(copy: Path) -> None:
     subprocess.run(
         [sys.executable, script, "1.99", "facts"], check=True, cwd=copy, env=os.environ | {"PYTHONPATH": "."}
     )
-    changes = json.loads(run(copy, "versions", "1.98", "1.99", "-o", "json"))["changes"]
-    assert [(change["where"], change["after"]) for change in changes] == [("TaintToleration", "cursed")]
     (copy / "cluster.yaml").write_text(
         LEGENDARY.replace("status:", "spec: {taints: [{key: a, effect: NoSchedule}]}\nstatus:", 1)
     )
-    given = ("-f", "cluster.yaml", "--assume-complete", "--kube-version", "1.99")
-    gate = ("--feature-gates", "KnightsOfTheRound=true")
-    explained = json.loads(ask(copy, "explain", "shop/web", *given, *gate, "-o", "json"))
-    assert explained["message"].startswith("0/1 nodes are available: 1 cursed.")
+    settings = "--assume-complete --kube-version 1.99 --feature-gates KnightsOfTheRound=true"
+    compared, explained = run(
+        copy, "versions 1.98 1.99 -o json", f"explain shop/web -f cluster.yaml {settings} -o json"
+    )
+    changes = json.loads(compared)["changes"]
+    assert [(change["where"], change["after"]) for change in changes] == [("TaintToleration", "cursed")]
+    assert json.loads(explained)["message"].startswith("0/1 nodes are available: 1 cursed.")
 
 
 def test_a_text(copy: Path) -> None:
@@ -342,7 +345,7 @@ def test_a_text(copy: Path) -> None:
     file.write_text(old.replace('return "cordoned"', 'return "out of bounds"'))
     cordoned = LEGENDARY.replace("status:", "spec: {unschedulable: true}\nstatus:", 1)
     (copy / "cluster.yaml").write_text(cordoned)
-    shown = ask(copy, "explain", "shop/web", "-f", "cluster.yaml", "--assume-complete", "-o", "wide")
+    (shown,) = run(copy, "explain shop/web -f cluster.yaml --assume-complete -o wide")
     assert "out of bounds" in shown
 
 
@@ -410,12 +413,14 @@ def test_a_report(copy: Path) -> None:
     pages = 'pages={"Greeting": "commands.greet.page:greeting_page"}'
     entry = f'    CommandEntry("greet", "Says hello.", HelpHeading.OTHER, 9, {documents}, {pages}),'
     add(copy, "kschedctl/commands/table.py", entry, after="TABLE = (")
-    assert json.loads(run(copy, "greet", "-o", "json"))["greeted"] == [{"name": "us", "times": 7}]
-    assert re.search(r"(?i)hello all\n(.*\n)*.*who +how often", run(copy, "greet"))
-    assert re.search(r"\| us +\| +7 \|", run(copy, "greet", "-o", "markdown"))
-    assert "how often" in run(copy, "greet", "-o", "html")
-    assert json.loads(run(copy, "greet", "--summary", "-o", "json"))["headline"] == "Hello all"
-    assert "Greeted" in json.loads(run(copy, "schema", "greeting"))["$defs"]
+    formats = ("greet -o json", "greet", "greet -o markdown", "greet -o html", "greet --summary -o json")
+    document, table, markdown, html, summary, schema = run_command_lines(copy, *formats, "schema greeting")
+    assert json.loads(document)["greeted"] == [{"name": "us", "times": 7}]
+    assert re.search(r"(?i)hello all\n(.*\n)*.*who +how often", table)
+    assert re.search(r"\| us +\| +7 \|", markdown)
+    assert "how often" in html
+    assert json.loads(summary)["headline"] == "Hello all"
+    assert "Greeted" in json.loads(schema)["$defs"]
 
 
 SECTION = '''"""The section of an audit about legends."""
@@ -462,10 +467,11 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
     add(copy, page, case, after="            evidence = build_packing_evidence(section, style)")
     (copy / "cluster.yaml").write_text(LEGENDARY)
-    shown = ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "--assume-complete")
+    audit = "audit --section legends -f cluster.yaml"
+    shown, document = run(copy, f"{audit} --assume-complete", f"{audit} -o json")
     assert "Told of: avalon" in shown
     assert "is of legend" in shown
-    (section,) = json.loads(ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "-o", "json"))["sections"]
+    (section,) = json.loads(document)["sections"]
     assert [section["name"], section["told"]] == ["legends", ["avalon"]]
 
 
@@ -479,13 +485,12 @@ def test_a_kind(copy: Path) -> None:
     add(copy, table, line, after='    """All objects that are read from a cluster, by kind."""\n')
     legend = "apiVersion: myths.k8s.io/v1\nkind: Legend\nmetadata: {name: grail, namespace: shop}\n"
     (copy / "cluster.yaml").write_text(f"{LEGENDARY}---\n{legend}")
-    code = "import kschedctl; print([l.metadata.name for l in kschedctl.Cluster.from_paths(['cluster.yaml']).legends])"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=copy).stdout
-    assert printed == "['grail']\n"
-    run(copy, "snapshot", "save", "-o", "saved", "-f", "cluster.yaml")
-    (copy / "after.yaml").write_text(LEGENDARY)
-    compared = ask(copy, "snapshot", "diff", "saved", "saved", "-o", "json")
+    _, compared = run(copy, "snapshot save -o saved -f cluster.yaml", "snapshot diff saved saved -o json")
     assert json.loads(compared)["changes"] == []
-    code = code.replace("from_paths(['cluster.yaml'])", "from_snapshot('saved')")
+    code = """if True:
+        from kschedctl import Cluster
+        for cluster in (Cluster.from_paths(["cluster.yaml"]), Cluster.from_snapshot("saved")):
+            print([legend.metadata.name for legend in cluster.legends])
+    """
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=copy).stdout
-    assert printed == "['grail']\n"
+    assert printed == "['grail']\n['grail']\n"

@@ -104,7 +104,9 @@ def iter_outcomes(
     ) -> Admission:
         """Run admission once with LimitRanges and quotas in these orders."""
         obj = copy.deepcopy(dict(drop_nulls(manifest)))
-        request = AdmissionRequest(cluster, kind, obj, namespace, mutating_order, quota_order)
+        request = AdmissionRequest(
+            cluster, kind, obj, namespace=namespace, limit_ranges=mutating_order, quotas=quota_order
+        )
         return _AdmissionRun(request, validating_order, skipped).run()
 
     for limit_range_order in (

@@ -51,8 +51,10 @@ def _set_group_priority(request: AdmissionRequest) -> None:
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("WorkloadAwarePreemption"):
         return
-    priority_class, spec = _find_priority_class(request), request.spec
-    priority, group_priority = priority_class.value if priority_class else 0, spec.get("priority")
+    priority_class = _find_priority_class(request)
+    spec = request.spec
+    priority = priority_class.value if priority_class else 0
+    group_priority = spec.get("priority")
     if group_priority is not None and group_priority != priority:
         message = f"priority set in the pod group ({group_priority}) must match the priority computed ({priority})"
         raise request.forbidden(f"{message} based on the priority class set in the spec")
@@ -66,7 +68,8 @@ def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
 
     Raises NotAdmittedError if the named class does not exist.
     """
-    classes, name = request.cluster.priority_classes, request.spec.get("priorityClassName")
+    classes = request.cluster.priority_classes
+    name = request.spec.get("priorityClassName")
     if name:
         priority_class = next(
             (candidate for candidate in (*classes, *SYSTEM_CLASSES) if candidate.metadata.name == name), None

@@ -63,8 +63,10 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
 
 def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
     """Set the defaults of a container."""
-    tag = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
-    uses_latest = tag in ("", "latest") and "@" not in str(container.get("image", ""))
+    image, at, _digest = str(container.get("image", "")).partition("@")
+    _registry, _slash, name = image.rpartition("/")
+    _name, _colon, tag = name.partition(":")
+    uses_latest = tag in ("", "latest") and not at
     _set_missing(container, imagePullPolicy="Always" if uses_latest else "IfNotPresent")
     _set_missing(
         container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File", resources={}

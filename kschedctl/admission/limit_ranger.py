@@ -171,7 +171,7 @@ class _BoundedAmount(NamedTuple):
         """Build the violation of the bound."""
         return Breach(part, self.name, message)
 
-    def comparable_amounts(self) -> tuple[int, int, int]:
+    def convert_to_common_unit(self) -> tuple[int, int, int]:
         """Return request, limit and bound in thousandths, or in units if thousandths would overflow an int64."""
         amounts = [amount or _ZERO for amount in (self.request, self.limit, self.bound)]
         fits_milli = all(amount.value() <= MAX_MILLI for amount in amounts)
@@ -184,7 +184,7 @@ _ZERO = Quantity(0)
 
 def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of a minimum."""
-    request, limit, bound = amount.comparable_amounts()
+    request, limit, bound = amount.convert_to_common_unit()
     message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:
         yield amount.build_breach("requests", f"{message}.  No request is specified")
@@ -196,7 +196,7 @@ def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of a maximum."""
-    request, limit, bound = amount.comparable_amounts()
+    request, limit, bound = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.limit is None:
         yield amount.build_breach("limits", f"{message}.  No limit is specified")
@@ -208,7 +208,7 @@ def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of the maximum ratio of limit to request."""
-    request, limit, _ = amount.comparable_amounts()
+    request, limit, _ = amount.convert_to_common_unit()
     message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
     if not request:
         yield amount.build_breach("requests", f"{message} no request is specified or request is 0")
@@ -216,7 +216,8 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
         yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
         fits_milli = amount.bound.value() <= MAX_MILLI
-        ratio, max_ratio = limit / request, float(amount.bound.value())
+        ratio = limit / request
+        max_ratio = float(amount.bound.value())
         observed, max_ratio = (ratio * 1000, float(amount.bound.milli_value())) if fits_milli else (ratio, max_ratio)
         if observed > max_ratio:
             yield amount.build_breach("limits", f"{message} provided ratio is {ratio:f}")
@@ -228,7 +229,7 @@ def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) 
         yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
     for name, maximum in parse_quantities(item.max).items():
         amount = _BoundedAmount(item.type, name, requests.get(name), None, maximum)
-        request, _, bound = amount.comparable_amounts()
+        request, _, bound = amount.convert_to_common_unit()
         message = f"maximum {name} usage per {item.type} is {maximum}"
         if amount.request is None:
             yield amount.build_breach("requests", f"{message}.  No request is specified")

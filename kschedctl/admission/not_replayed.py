@@ -49,7 +49,8 @@ def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
 
 def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
     """Yield the names of policies in force that change or may deny one of the objects."""
-    created, kind = list(objects), POLICY_KINDS[mutating]
+    created = list(objects)
+    kind = POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
         bindings = [
             binding.spec.match_resources
@@ -127,7 +128,8 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
     """Yield the plugins whose decision is unknown because the pod names an object that was not read."""
-    priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
+    priority = str(spec.get("priorityClassName") or "")
+    runtime = spec.get("runtimeClassName")
     if cluster.gap("PriorityClass") and find_priority_class(priority, cluster.priority_classes) is None:
         yield "Priority"
     if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):

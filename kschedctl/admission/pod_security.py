@@ -57,7 +57,8 @@ class CheckedPod:
     """A pod or pod template, with the minor version of the standard to check."""
 
     def __init__(self, pod: JsonObject, minor: int) -> None:
-        self.minor, self.spec = minor, object_at(pod, "spec")
+        self.minor = minor
+        self.spec = object_at(pod, "spec")
         self.annotations = object_at(pod, "metadata", "annotations")
         lists = ("initContainers", "containers", "ephemeralContainers")
         self.containers = [container for name in lists for container in objects_at(self.spec, name)]
@@ -257,7 +258,7 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles, which are in annotations before 1.19."""
+    """Yield forbidden seccomp profiles. Before 1.19, they are read from annotations."""
     if pod.minor < 19:
         keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in pod.names_of(pod.containers))]
         values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}

@@ -44,7 +44,8 @@ def get_warn_standard(labels: Mapping[str, str]) -> Standard:
 
     An invalid level causes no warnings.
     """
-    level, enforce = labels.get(f"{LABEL}warn"), labels.get(ENFORCE)
+    level = labels.get(f"{LABEL}warn")
+    enforce = labels.get(ENFORCE)
     if level is not None:
         return Standard(level if level in LEVELS else LEVELS[0], _get_version(labels, "warn"))
     if enforce not in LEVELS[1:]:

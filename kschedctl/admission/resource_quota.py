@@ -102,7 +102,8 @@ def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[
     by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
         if _matches_quota(quota, request):
-            hard, used_after = parse_quantities(quota.status.hard), _charge_quota(quota, usage, count).status.used
+            hard = parse_quantities(quota.status.hard)
+            used_after = _charge_quota(quota, usage, count).status.used
             exceeded_limits = {
                 name: str(used_after[name])
                 for name in usage

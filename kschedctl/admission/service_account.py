@@ -62,13 +62,12 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     spec = request.spec
     if MIRROR_ANNOTATION in request.annotations:
         return False
-    name = spec.get("serviceAccountName")
-    account = _find_account(request, str(name))
-    pod_setting, account_setting = (
-        spec.get("automountServiceAccountToken"),
-        account and account.automount_service_account_token,
-    )
-    is_mounted = pod_setting if pod_setting is not None else account_setting if account_setting is not None else True
+    account = _find_account(request, str(spec.get("serviceAccountName")))
+    is_mounted = spec.get("automountServiceAccountToken")  # the pod's setting precedes the account's
+    if is_mounted is None and account is not None:
+        is_mounted = account.automount_service_account_token
+    if is_mounted is None:
+        is_mounted = True
     paths = ({mount.get("mountPath") for mount in c.get("volumeMounts") or ()} for c in request.containers)
     return bool(is_mounted) and any(TOKEN_PATH not in mounted for mounted in paths)
 

@@ -64,7 +64,8 @@ def check_whitelist(request: AdmissionRequest) -> None:
     """Raise NotAdmittedError if the namespace's whitelist does not allow one of the pod's tolerations."""
     if not request.is_pod:
         return
-    allowed, pod_tolerations = _parse_annotation(request, WHITELIST_ANNOTATION), request.spec.get("tolerations") or []
+    allowed = _parse_annotation(request, WHITELIST_ANNOTATION)
+    pod_tolerations = request.spec.get("tolerations") or []
     if allowed and not all(
         any(covers(permitted, toleration) for permitted in allowed) for toleration in pod_tolerations
     ):

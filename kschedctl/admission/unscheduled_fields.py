@@ -36,7 +36,8 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
     """Yield the errors in fields that scheduling never reads."""
-    spec, spec_path = request.spec, ("spec",)
+    spec = request.spec
+    spec_path = ("spec",)
     mirror = request.annotations.get(MIRROR_ANNOTATION)
     if mirror is not None and not spec.get("nodeName"):
         annotation_path = ("metadata", "annotations", Key(MIRROR_ANNOTATION))
@@ -178,7 +179,8 @@ LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
     """Yield the errors in dnsConfig, which is required when dnsPolicy is None."""
-    config, is_required = spec.get("dnsConfig"), spec["dnsPolicy"] == "None"
+    config = spec.get("dnsConfig")
+    is_required = spec["dnsPolicy"] == "None"
     if is_required and config is None:
         yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
         return
@@ -215,7 +217,8 @@ def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
     """Yield the errors in the sysctls of a pod's security context."""
     seen: set[str] = set()
     for index, sysctl in enumerate(context.get("sysctls") or ()):
-        name, name_path = str(sysctl.get("name") or ""), (*path, index, "name")
+        name = str(sysctl.get("name") or "")
+        name_path = (*path, index, "name")
         if not name:
             yield required(name_path)
         elif len(name) > MAX_SYSCTL_LENGTH or not re.fullmatch(SYSCTL_PATTERN, name):

@@ -79,7 +79,7 @@ _VALIDATING = (
 )
 _MUTATING = (
     ApiVersion(f"{_NAME}alpha1", 32, 35, 38, gate="MutatingAdmissionPolicy"),
-    ApiVersion(f"{_NAME}beta1", 34, 37, 40, _NAME, "MutatingAdmissionPolicy"),
+    ApiVersion(f"{_NAME}beta1", 34, deprecated=37, removed=40, replacement=_NAME, gate="MutatingAdmissionPolicy"),
     ApiVersion(_NAME, 36, gate="MutatingAdmissionPolicy"),
 )
 KINDS: Mapping[str, tuple[type[Struct], tuple[str | ApiVersion, ...]]] = {

@@ -18,8 +18,10 @@ UID_BYTES = 16
 NO_UID = "00000000-0000-0000-0000-000000000000"
 _UIDS = re.compile(r"(?:(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\n)*+")
 _TIMES = re.compile(r"(?:(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\n)*+", re.ASCII)
-NEVER, LATEST = -1, 253402300799
-"""The seconds since 1970 that stand for no time, and those of the end of the year 9999."""
+NEVER = -1
+"""The number of seconds that stands for no time."""
+LATEST = 253402300799
+"""The end of the year 9999 in seconds since 1970."""
 NO_TIME = 2**63 - 1
 """Microseconds that sort after every time."""
 

@@ -117,10 +117,10 @@ def _build_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
     return ApiServerInstance(
         where,
         tuple(values_by_flag.get(ENABLED, ())),
-        tuple(values_by_flag.get(DISABLED, ())),
-        f"--{ENABLED} of {where}",
-        _parse_seconds(values_by_flag.get(NOT_READY)),
-        _parse_seconds(values_by_flag.get(UNREACHABLE)),
+        disabled=tuple(values_by_flag.get(DISABLED, ())),
+        told_by=f"--{ENABLED} of {where}",
+        not_ready_seconds=_parse_seconds(values_by_flag.get(NOT_READY)),
+        unreachable_seconds=_parse_seconds(values_by_flag.get(UNREACHABLE)),
     )
 
 
@@ -231,13 +231,23 @@ class ContainerCommand(msgspec.Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """The tag of the image."""
-        return self.image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+        """The tag of the image, or an empty string."""
+        _, tag = self._split_image()
+        return tag
 
     def runs(self, program: str) -> bool:
         """Return whether the container runs a program, by its image or the first word of its command."""
-        repository = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-        return repository.startswith(program) or (bool(self.words) and self.words[0].rpartition("/")[2] == program)
+        repository, _ = self._split_image()
+        if repository.startswith(program):
+            return True
+        return bool(self.words) and self.words[0].rpartition("/")[2] == program
+
+    def _split_image(self) -> tuple[str, str]:
+        """Return the last part of the image's name, such as "kube-scheduler", and its tag."""
+        without_digest, _, _ = self.image.partition("@")
+        _, _, last_part = without_digest.rpartition("/")
+        repository, _, tag = last_part.partition(":")
+        return repository, tag
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -293,4 +303,9 @@ def iter_flags(words: tuple[str, ...], switches: Collection[str] = ()) -> Iterat
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")
-            yield name, value if equals else "true" if name in switches else following
+            if equals:
+                yield name, value
+            elif name in switches:
+                yield name, "true"
+            else:
+                yield name, following

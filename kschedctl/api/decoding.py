@@ -106,12 +106,17 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
 def _find_path_to_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
     """Return the path of the first value of the type among those that the steps lead to, or None."""
     if not steps:
-        too_large = isinstance(value, int) and not -(2**63) <= value < 2**63  # which msgspec calls a float
-        return () if wanted_type in (type_name(value), "float" if too_large else "") else None
+        type_names = {type_name(value)}
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            type_names.add("float")  # as msgspec calls an integer that does not fit into 64 bits
+        return () if wanted_type in type_names else None
     step = steps[0]
     values: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, Mapping):
-        values = value.items() if step == _ANY_KEY else [(step, value[step])] if step in value else ()
+        if step == _ANY_KEY:
+            values = value.items()
+        elif step in value:
+            values = [(step, value[step])]
     elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
         values = [(int(step), value[int(step)])]
     for key, inner in values:

@@ -124,7 +124,8 @@ def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
     class_ = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
     if class_ is None:
         return pod
-    spec, scheduling = pod.spec, class_.scheduling or RuntimeClassScheduling()
+    spec = pod.spec
+    scheduling = class_.scheduling or RuntimeClassScheduling()
     added = tuple(toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations)
     admitted = replace(
         spec,

@@ -61,7 +61,10 @@ def format_path(path: Path) -> str:
     """
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int | Key) else f".{step}" if text else step
+        if isinstance(step, int | Key):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
     return text
 
 
@@ -127,4 +130,8 @@ def _escape(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"

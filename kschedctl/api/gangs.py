@@ -42,7 +42,8 @@ class GangKey(NamedTuple):
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
     """Return the gangs that the pod belongs to. The gang that holds the pod back earliest comes first."""
     meta = pod.metadata
-    volcano, coscheduling = meta.annotations.group_name, meta.labels.get(COSCHEDULING_LABEL)
+    volcano = meta.annotations.group_name
+    coscheduling = meta.labels.get(COSCHEDULING_LABEL)
     kueue = meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name
     if not (volcano or kueue or coscheduling):  # as nearly all pods
         return ()

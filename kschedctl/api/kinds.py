@@ -102,9 +102,12 @@ def _declare_kind(
     """Declare a field of Objects. ``versions`` are oldest first, and a plain string never expires."""
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
-    readable_versions = [
-        v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read
-    ]
+    readable_versions = []
+    for version in reversed(versions):
+        if isinstance(version, str):
+            readable_versions.append(version)
+        elif version.is_read:
+            readable_versions.append(version.name)
     arguments = (
         name,
         kind or name,
@@ -170,19 +173,32 @@ _OLD_WORKLOADS = (
 _IN_EXTENSIONS, _IN_BETA1, _IN_BETA2 = _OLD_WORKLOADS
 _CLASSIC = ApiVersion("resource.k8s.io/v1alpha2", 27, None, 31, _DEVICES, same_fields=False)
 _DRA_VERSIONS = (
-    ApiVersion("resource.k8s.io/v1alpha3", 31, None, 34, _DEVICES, _DRA, same_fields=False),
-    ApiVersion("resource.k8s.io/v1beta1", 32, 35, 38, _DEVICES, _DRA, same_fields=False),
-    ApiVersion("resource.k8s.io/v1beta2", 33, 36, 39, _DEVICES, _DRA),
+    ApiVersion(
+        "resource.k8s.io/v1alpha3", 31, deprecated=None, removed=34, replacement=_DEVICES, gate=_DRA, same_fields=False
+    ),
+    ApiVersion(
+        "resource.k8s.io/v1beta1", 32, deprecated=35, removed=38, replacement=_DEVICES, gate=_DRA, same_fields=False
+    ),
+    ApiVersion("resource.k8s.io/v1beta2", 33, deprecated=36, removed=39, replacement=_DEVICES, gate=_DRA),
     ApiVersion(_DEVICES, 34, gate=_DRA),
 )
 _TAINT_RULES = (
-    ApiVersion("resource.k8s.io/v1alpha3", 33, 36, 39, "resource.k8s.io/v1beta2", "DRADeviceTaints"),
-    ApiVersion("resource.k8s.io/v1beta2", 36, 39, 42, _DEVICES, "DRADeviceTaintRules"),
+    ApiVersion(
+        "resource.k8s.io/v1alpha3",
+        33,
+        deprecated=36,
+        removed=39,
+        replacement="resource.k8s.io/v1beta2",
+        gate="DRADeviceTaints",
+    ),
+    ApiVersion(
+        "resource.k8s.io/v1beta2", 36, deprecated=39, removed=42, replacement=_DEVICES, gate="DRADeviceTaintRules"
+    ),
     ApiVersion(_DEVICES, 37, gate="DRADeviceTaintRules"),
 )
 _GROUPS_ALPHA, _GROUPS_BETA = "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"
 _POD_GROUPS = (
-    ApiVersion("scheduling.k8s.io/v1alpha2", 36, None, 37, _GROUPS_BETA, _GROUPS),
+    ApiVersion("scheduling.k8s.io/v1alpha2", 36, deprecated=None, removed=37, replacement=_GROUPS_BETA, gate=_GROUPS),
     ApiVersion(_GROUPS_ALPHA, 37, gate=_GROUPS),
     ApiVersion(_GROUPS_BETA, 37, 40, 43, gate=_GROUPS),
 )
@@ -470,7 +486,14 @@ UNREAD_KINDS: Mapping[str, tuple[ApiVersion, ...]] = {
         ApiVersion("resource.k8s.io/v1alpha3", 31, None, 32),
     ),
     "Workload": (
-        ApiVersion("scheduling.k8s.io/v1alpha1", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
+        ApiVersion(
+            "scheduling.k8s.io/v1alpha1",
+            35,
+            deprecated=None,
+            removed=36,
+            replacement="scheduling.k8s.io/v1alpha2",
+            gate=_GROUPS,
+        ),
         *_POD_GROUPS,
     ),
     "KubeSchedulerConfiguration": SCHEDULER_CONFIGURATION_VERSIONS,

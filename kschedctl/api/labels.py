@@ -166,8 +166,9 @@ def selector_from_api(label_selector: LabelSelector | None) -> Selector:
 
 
 def validate_requirement(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
-    """Return one message for each error of a requirement. ``path`` is the field with the requirement."""
-    errors, values_path = [], join_path(path, "values")
+    """Return one message per error in a selector requirement. ``path`` is its field path, used as a prefix."""
+    errors = []
+    values_path = join_path(path, "values")
     if problem := "; ".join(find_label_key_errors(key)):
         errors.append(format_invalid(join_path(path, "key"), key, problem))
     if problem := _validate_value_count(operator, len(values or ())):

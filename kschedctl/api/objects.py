@@ -75,6 +75,18 @@ class PodAnnotations(Struct, frozen=True):
     """Read by Kueue."""
     pod_group_fast_admission: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")
     """Read by Kueue."""
+    required_topology: str | None = msgspec.field(name="kueue.x-k8s.io/podset-required-topology", default=None)
+    """Read by Kueue, as are the other annotations of topologies."""
+    preferred_topology: str | None = msgspec.field(name="kueue.x-k8s.io/podset-preferred-topology", default=None)
+    unconstrained_topology: str | None = msgspec.field(
+        name="kueue.x-k8s.io/podset-unconstrained-topology", default=None
+    )
+    slice_topology: str | None = msgspec.field(name="kueue.x-k8s.io/podset-slice-required-topology", default=None)
+    slice_size: str | None = msgspec.field(name="kueue.x-k8s.io/podset-slice-size", default=None)
+    slice_constraints: str | None = msgspec.field(
+        name="kueue.x-k8s.io/podset-slice-required-topology-constraints", default=None
+    )
+    podset_group_name: str | None = msgspec.field(name="kueue.x-k8s.io/podset-group-name", default=None)
     mirror: str = msgspec.field(name="kubernetes.io/config.mirror", default="")
     """Read by the descheduler."""
     safe_to_evict: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/safe-to-evict", default="")

@@ -114,7 +114,9 @@ def may_create_pods(document: JsonObject) -> bool:
     >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
     (True, False, False)
     """
-    group, kind, spec = get_group(str(document.get("apiVersion") or "")), document.get("kind"), document.get("spec")
+    group = get_group(str(document.get("apiVersion") or ""))
+    kind = document.get("kind")
+    spec = document.get("spec")
     if not is_custom_group(group) or kind in KINDS_WITHOUT_PODS or kind in _INSTALLERS:
         return False
     if any(group.startswith(part) or group.endswith(part) for part in _MACHINE_GROUPS):

@@ -44,13 +44,13 @@ class PodTexts(NamedTuple):
         return cls(
             meta.uid,
             pod.spec.node_name,
-            meta.creation_timestamp or "",
-            status.start_time or "",
-            scheduled.last_transition_time or "",
-            disrupted.last_transition_time or "",
-            status.message[:MAX_MESSAGE_LENGTH],
-            scheduled.message[:MAX_MESSAGE_LENGTH],
-            NotableContainers.from_status(status).to_text(),
+            created=meta.creation_timestamp or "",
+            started=status.start_time or "",
+            scheduled=scheduled.last_transition_time or "",
+            disrupted=disrupted.last_transition_time or "",
+            message=status.message[:MAX_MESSAGE_LENGTH],
+            refusal=scheduled.message[:MAX_MESSAGE_LENGTH],
+            containers=NotableContainers.from_status(status).to_text(),
         )
 
 

@@ -103,22 +103,24 @@ def aggregate_container_requests(
 
 
 def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
-    """Compute the largest of the summed desired, allocated and actuated requests of all containers.
+    """Compute, per resource, the maximum of the desired, allocated and actuated requests summed over all containers.
 
-    Desired requests do not count if the resize is infeasible. Allocated and actuated requests in the status of the pod
-    itself already include devices.
+    Desired requests do not count if the resize is infeasible. Pod-level requests in the status replace the containers'
+    allocated and actuated requests, and already include devices.
     """
-    infeasible, status = _is_resize_infeasible(pod), pod.status
-    total = {} if infeasible else _add_all(device_resources, _sum_containers(pod, options, _select_desired))
+    status = pod.status
+    infeasible = _is_resize_infeasible(pod)
+    total: Quantities = {}
+    if not infeasible:
+        total = _add_all(device_resources, _sum_containers(pod, options, _select_desired))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
         _raise_to(total, parse_quantities(status.allocated_resources))
         _raise_to(total, parse_quantities(status.resources.requests))
         return total
-    _raise_to(
-        total,
-        _add_all(device_resources, _sum_containers(pod, options, partial(_select_allocated, infeasible=infeasible))),
-    )
-    _raise_to(total, _sum_containers(pod, options, partial(_select_actuated, infeasible=infeasible)))
+    select_allocated = partial(_select_allocated, infeasible=infeasible)
+    select_actuated = partial(_select_actuated, infeasible=infeasible)
+    _raise_to(total, _add_all(device_resources, _sum_containers(pod, options, select_allocated)))
+    _raise_to(total, _sum_containers(pod, options, select_actuated))
     return total
 
 

@@ -147,7 +147,8 @@ class PodTable(Sequence[Pod]):
         if not len(added) or not len(self):
             return added if len(added) else self
         keys = added.list_keys()
-        kept_rows = np.delete(np.arange(len(self)), [row for key in keys if (row := self.find_row(*key)) is not None])
+        replaced_rows = [row for row in (self.find_row(*key) for key in keys) if row is not None]
+        kept_rows = np.delete(np.arange(len(self)), replaced_rows)
         places = np.searchsorted(kept_rows, [self._find_insertion_row(*key) for key in keys])
         rows = np.insert(kept_rows, places, np.arange(len(self), len(self) + len(added)))
         return self._append(added).take(rows).drop_unused_templates()
@@ -179,14 +180,17 @@ class PodTable(Sequence[Pod]):
     def _append(self, other: PodTable) -> PodTable:
         """Append the rows of another table without sorting the result."""
         new: list[Pod] = []
-        codes = []
+        numbers = []
         for key, template in zip(other._template_numbers, other.templates, strict=True):
-            number = self._template_numbers.get(key, len(self.templates) + len(new))
-            codes.append(number)
-            new += [template] * (number == len(self.templates) + len(new))
+            number = self._template_numbers.get(key)
+            if number is None:
+                number = len(self.templates) + len(new)
+                new.append(template)
+            numbers.append(number)
+        appended_templates = np.array(numbers, np.int32)[other.template]
         return PodTable(
             (*self.templates, *new),
-            np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
+            np.concatenate([self.template, appended_templates]),
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
         )
@@ -222,17 +226,18 @@ class PodTable(Sequence[Pod]):
     def _build_pod(self, row: int) -> Pod:
         """Build the pod of a row from its template and its columns."""
         pod = self.templates[self.template[row]]
-        meta, texts = pod.metadata, PodTexts(*(column.text_of(row) for column in self.columns))
+        meta = pod.metadata
+        texts = PodTexts(*(column.text_of(row) for column in self.columns))
         made = PodMeta(
             self.names[row],
             meta.namespace,
-            texts.uid,
-            meta.labels,
-            meta.owner_references,
-            texts.created or None,
-            meta.deletion_timestamp,
-            meta.generate_name,
-            meta.annotations,
+            uid=texts.uid,
+            labels=meta.labels,
+            owner_references=meta.owner_references,
+            creation_timestamp=texts.created or None,
+            deletion_timestamp=meta.deletion_timestamp,
+            generate_name=meta.generate_name,
+            annotations=meta.annotations,
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
         return Pod(made, spec, restore_status(pod.status, texts))
@@ -301,10 +306,18 @@ class PodTableBuilder:
     def build(self) -> PodTable:
         """Build the table, which ends the use of the builder. Of pods with equal names the last one counts."""
         self._flush_rows()
-        self._numbers, self._shared, self._statuses = {}, {}, {}  # the columns need the room
-        names, template, columns = self._names, np.concatenate(self._template), self._columns
+        # Release what is no longer needed at once, since the columns need the memory.
+        self._numbers = {}
+        self._shared = {}
+        self._statuses = {}
+        names = self._names
+        columns = self._columns
+        template = np.concatenate(self._template)
         rows = np.array(_sort_rows(self._namespaces, names), np.int64)
-        self._namespaces, self._names, self._template, self._columns = [], [], [], []
+        self._namespaces = []
+        self._names = []
+        self._template = []
+        self._columns = []
         return PodTable(
             tuple(self._templates),
             template[rows],
@@ -314,7 +327,8 @@ class PodTableBuilder:
 
     def _flush_rows(self) -> None:
         """Turn the collected rows into columns, which take less memory."""
-        rows, self._rows = self._rows, PodRows.empty()
+        rows = self._rows
+        self._rows = PodRows.empty()
         self._template.append(np.array(rows.template, np.int32))
         self._columns.append(PodTextColumns.from_lists(rows.texts))
 

@@ -52,7 +52,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
     unchanged. Raises InputError with upstream's message if the API server would deny the pod because its class does not
     exist, or because the pod sets another priority or preemption policy than its class.
     """
-    spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
+    spec = pod.spec
+    where = f"Pod {pod.key.lstrip('/')}"
     class_ = find_priority_class(spec.priority_class_name, classes)
     if class_ is None and not all_classes_known:
         return pod

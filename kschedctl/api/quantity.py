@@ -16,8 +16,10 @@ from functools import lru_cache, total_ordering
 
 from kschedctl.errors import InputError
 
-NANO, MILLI = -9, -3
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+NANO = -9  # powers of ten
+MILLI = -3
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # decimal digits that always fit into an int64
 _IN_ONE_STEP = (1, 2, 3, 6, 9)  # powers of ten that upstream multiplies by at once, and then forgets that it overflowed
 _MAX_DIGITS = 1000  # upstream has no limit and would hang on 1234567890123456789e999999999
@@ -84,10 +86,10 @@ class Quantity:
         """Return the sum in this quantity's format, or in the other's format if this quantity is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
-            quantity, big = self if self.mantissa else other, self.big or other.big
-            shift = (
-                max(quantity.scale, 0) if big else 0
-            )  # a big zero has no positive scale, which the sum does not have then
+            quantity = self if self.mantissa else other
+            big = self.big or other.big
+            # A big zero has no positive scale, so the sum does not have a positive scale either.
+            shift = max(quantity.scale, 0) if big else 0
             return Quantity(_rescale(quantity.mantissa, shift), quantity.scale - shift, format, big)
         scale = min(self.scale, other.scale)
         terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
@@ -123,7 +125,8 @@ class Quantity:
             number, power = _strip_factors(self._to_integer(), 1024)
             return f"{number}{_BINARY_SUFFIX.get(power * 10, '')}"
         number, exponent = _strip_factors(self.mantissa, 10, self.scale)
-        number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
+        number *= 10 ** (exponent % 3)
+        exponent -= exponent % 3
         if self.format is Format.DECIMAL_EXPONENT:
             return f"{number}e{exponent}" if exponent else str(number)
         return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"  # beyond 999E upstream prints no suffix either
@@ -163,7 +166,8 @@ def parse(text: str | int | float) -> Quantity:
     digits = (whole or "0") + fraction
     exponent, format = _parse_suffix(suffix, text)
     if format is Format.BINARY_SI:
-        mantissa, scale = _parse_digits(digits, 0, text) << exponent, -len(fraction)
+        mantissa = _parse_digits(digits, 0, text) << exponent
+        scale = -len(fraction)
         small = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
     else:
         scale = exponent - len(fraction)
@@ -253,7 +257,8 @@ def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
     (-12, 2)
     """
     while number and number % factor == 0:
-        number, power = number // factor, power + 1
+        number //= factor
+        power += 1
     return number, power if number else 0
 
 

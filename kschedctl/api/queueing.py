@@ -251,7 +251,7 @@ class ClusterQueuePreemption(Struct, frozen=True):
 
 
 class AdmissionCheckRule(Struct, frozen=True):
-    """An AdmissionCheck and the flavors for which it is required; none means all flavors."""
+    """An AdmissionCheck and the flavors for which it is required. Without any, it is required for all flavors."""
 
     name: str = ""
     on_flavors: tuple[str, ...] = ()

@@ -59,8 +59,12 @@ def format_go_duration(seconds: int) -> str:
     """
     minutes, rest = divmod(abs(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    parts = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{'-' * (seconds < 0)}{parts}{rest}s"
+    sign = "-" if seconds < 0 else ""
+    if hours:
+        return f"{sign}{hours}h{minutes}m{rest}s"
+    if minutes:
+        return f"{sign}{minutes}m{rest}s"
+    return f"{sign}{rest}s"
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -46,7 +46,8 @@ def explain_used_up_budgets(
     causes: dict[str, str] = {}
     pods = list(pods)
     for budget in budgets if pods else ():
-        namespace, selector = budget.metadata.namespace, selector_from_api(budget.spec.selector)
+        namespace = budget.metadata.namespace
+        selector = selector_from_api(budget.spec.selector)
         if budget.status.disruptions_allowed > 0:
             continue
         blocked = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]

@@ -79,9 +79,9 @@ def find_unknown_field(kind: str, document: JsonObject) -> str:
 def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
     """Yield the paths of fields that may affect scheduling and that the kind's struct lacks."""
     struct = KINDS[kind].struct
-    relevant = (
-        document if "status" in struct.__struct_fields__ else {k: v for k, v in document.items() if k != "status"}
-    )
+    relevant = document
+    if "status" not in struct.__struct_fields__:
+        relevant = {key: value for key, value in document.items() if key != "status"}
     paths = (path for path, _ in iter_unknown_fields(relevant, struct, NEWEST_MINOR))
     has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS
     return (

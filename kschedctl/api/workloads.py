@@ -244,7 +244,9 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
 
 def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
     """Build the ReplicaSet of a Deployment, which adds a label to the pods and to their selector."""
-    spec, name, hash_label = deployment.spec, deployment.metadata.name, {TEMPLATE_HASH: NEW_TEMPLATE_HASH}
+    spec = deployment.spec
+    name = deployment.metadata.name
+    hash_label = {TEMPLATE_HASH: NEW_TEMPLATE_HASH}
     meta = replace(spec.template.metadata, labels={**spec.template.metadata.labels, **hash_label})
     selector = spec.selector or LabelSelector()
     selector = replace(selector, match_labels={**selector.match_labels, **hash_label})

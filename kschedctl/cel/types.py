@@ -79,7 +79,8 @@ def _parse_prefix(text: str) -> tuple[Type, str]:
     """Parse a type at the start of a text, and return the type and the remaining text."""
     match = _PART.match(text)
     assert match is not None, text
-    name, rest = match[1], text[match.end() :]
+    name = match[1]
+    rest = text[match.end() :]
     parameters: list[Type] = []
     while rest[:1] in ("(", ",") and not (rest[0] == "," and not parameters):
         parameter, rest = _parse_prefix(rest[1:])

@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.meter import spend_work
 
-INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+INT_MIN = -(2**63)
+INT_MAX = 2**63 - 1
+UINT_MAX = 2**64 - 1
 Value: TypeAlias = Any
 """A value of an expression. As in cel-go, its type is checked during evaluation."""
 MISSING: Value = object()

@@ -144,7 +144,8 @@ class NodeGroupInput:
             return UserGroups(label=self.pool_label)
         entries = read_objects(self.node_groups)
         document: JsonObject = entries[0] if len(entries) == 1 and GROUPS in entries[0] else {GROUPS: entries}
-        named, options = document[GROUPS], document.get(OPTIONS) or {}
+        named = document[GROUPS]
+        options = document.get(OPTIONS) or {}
         if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
             raise InputError("no node groups", where=self.node_groups, hint=_GROUPS_SHAPE)
         return UserGroups(named, options, self.pool_label, self.node_groups)

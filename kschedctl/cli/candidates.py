@@ -111,7 +111,8 @@ def _exited_normally(child: int) -> bool:
 
 def _read_until_closed(reader: int) -> bytes | None:
     """Read the pipe until its writer closes it. Return None if that does not happen in time."""
-    end, data = monotonic() + MAX_SECONDS, b""
+    end = monotonic() + MAX_SECONDS
+    data = b""
     with open(reader, "rb", buffering=0) as file:
         while select.select([file], [], [], max(end - monotonic(), 0))[0]:
             piece = file.read(1 << 16)
@@ -167,7 +168,8 @@ def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bo
         return list(list_names_in_snapshot(line.snapshots[-1], kind)), home
     from kschedctl.sources.live import names as live_names  # noqa: PLC0415
 
-    config, context = merge_kubeconfigs(line.kubeconfigs), (line.context or [""])[-1]
+    config = merge_kubeconfigs(line.kubeconfigs)
+    context = (line.context or [""])[-1]
     home = home if line.namespace else live_names.get_default_namespace(config, context)
     typed = line.current.partition("/")[0] if "/" in line.current else ""
     return list(live_names.list_names(config, context, kind, typed or home)), home

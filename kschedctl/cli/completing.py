@@ -113,10 +113,14 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
     """Return the completions of an argument, which depend on the metavars of the command's arguments."""
     metavar_text = " ".join(metavars)
-    if kind := "pods" if "POD" in metavar_text else "nodes" if "NODE" in metavar_text else "":
-        return _complete_names(kind, typed)
-    words = [(word, "") for word in inner] + [pair for metavar in metavars for pair in _iter_choices(metavar)]
-    return Completions(words, FILES_TOO if re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text) else NO_FILES)
+    if "POD" in metavar_text:
+        return _complete_names("pods", typed)
+    if "NODE" in metavar_text:
+        return _complete_names("nodes", typed)
+    words = [(word, "") for word in inner]
+    words += [pair for metavar in metavars for pair in _iter_choices(metavar)]
+    takes_file = re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text)
+    return Completions(words, FILES_TOO if takes_file else NO_FILES)
 
 
 def _iter_choices(metavar: str) -> Iterator[tuple[str, str]]:

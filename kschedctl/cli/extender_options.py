@@ -106,7 +106,8 @@ def collect_pod_extras(
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
-    full_pods, remaining_keys = call.full_pods, []
+    full_pods = call.full_pods
+    remaining_keys = []
     for target in targets:
         written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
         if written is not None:

@@ -79,7 +79,7 @@ def _read_configuration(path: str) -> JsonObject:
 
 
 def _parse_config_map(config_map: JsonObject, path: str) -> JsonObject:
-    """Parse the Configuration in a ConfigMap, an empty one if there is none. Raises InputError."""
+    """Parse Kueue's Configuration in its ConfigMap. Return {} if there is none. Raises InputError."""
     data = config_map.get("data")
     text = data.get(_MANAGER_CONFIG) if isinstance(data, dict) else None
     try:

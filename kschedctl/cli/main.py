@@ -84,10 +84,12 @@ class Commands(TyperGroup):
 
 def load_command(name: str) -> object:
     """Import a command and return it as typer runs it."""
-    entry, made = COMMANDS[name], _create_typer()
+    entry = COMMANDS[name]
+    made = _create_typer()
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
-    functions, examples = getattr(module, entry.module), module.EXAMPLES
+    functions = getattr(module, entry.module)
+    examples = module.EXAMPLES
     if isinstance(functions, dict):
         made.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes))(lambda: None)
         for command, function in functions.items():
@@ -182,7 +184,8 @@ def _set_up_logging() -> None:
     """Send log messages to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_LineFormatter())
-    log.handlers, log.propagate = [handler], False
+    log.handlers = [handler]
+    log.propagate = False
     log.setLevel(logging.WARNING)
 
 

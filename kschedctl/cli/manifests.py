@@ -260,7 +260,8 @@ def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]
     """Yield path and resources of the pod template and of claim templates."""
     template, path = getattr(workload.spec, "template", None), USUAL_TEMPLATE_PATH  # type: ignore[attr-defined]
     if isinstance(workload, CronJob):
-        template, path = workload.spec.job_template.spec.template, POD_TEMPLATE_PATHS["CronJob"]
+        template = workload.spec.job_template.spec.template
+        path = POD_TEMPLATE_PATHS["CronJob"]
     if template is not None:
         yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in iter_pod_resources(template.spec))
     if isinstance(workload, StatefulSet):

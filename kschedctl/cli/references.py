@@ -122,7 +122,9 @@ def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> 
     for pod in pods:
         by_name.setdefault(pod.metadata.name, []).append(pod)
     names = [name] if name in by_name else get_close_matches(name, by_name, MOST_ALIKE)
-    stems = {stem for other in by_name for stem in (other.rpartition("-")[0], other.rsplit("-", 2)[0]) if stem}
+    # the names of workloads: pods have one generated suffix, or two if a Deployment's ReplicaSet created them
+    stems = {other.rpartition("-")[0] for other in by_name} | {other.rsplit("-", 2)[0] for other in by_name}
+    stems.discard("")
     starts = tuple(f"{stem}-" for stem in (name, *get_close_matches(name, stems)))
     names += [other for other in by_name if other.startswith(starts)]
     matching = [pod for other in dict.fromkeys(names) for pod in by_name[other]]

@@ -155,7 +155,8 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot and add the objects of the files."""
     from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
-    cluster, left_out = read_archive(path), dict[str, Gap]()
+    cluster = read_archive(path)
+    left_out = dict[str, Gap]()
     if source.filename:
         reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
         log_reading(reading)
@@ -197,7 +198,8 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope in the namespace of the live cluster's context, unless it names one."""
+    """Return the scope with the namespace of the live cluster's context, unless the scope already names one."""
+    # a snapshot's provenance names the context of the person who took it
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
         return scope

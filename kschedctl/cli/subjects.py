@@ -28,6 +28,12 @@ from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
+    JobOutlook,
+    add_foreseen_flavors,
+    foresee_manifests,
+    foresee_stored_job,
+)
 
 Subject = Pod | Owner
 
@@ -84,7 +90,11 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         documents = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
         targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        target_by_manifest = dict(zip(manifests, targets, strict=True))
+        outlooks = {o.owner: o for o in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now)}
+        target_by_manifest = {
+            key: _add_queue_outlook(target, outlooks.get(key), inquiry.cluster)
+            for key, target in zip(manifests, targets, strict=True)
+        }
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -94,6 +104,15 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
             else:
                 chosen += _build_workload_targets(inquiry, subject)
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
+
+
+def _add_queue_outlook(target: TargetPod, outlook: JobOutlook | None, cluster: Cluster) -> TargetPod:
+    """Return the target pod with what Kueue does with its job, and with the flavors that it gets."""
+    if outlook is None:
+        return target
+    note = f"{target.note}; with the labels and tolerations of {outlook.flavors}" if outlook.flavors else target.note
+    pod = add_foreseen_flavors(target.pod, outlook, cluster)
+    return target._replace(pod=pod, note=note.removeprefix("; "), waiting_elsewhere=(outlook.report,))
 
 
 def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> TargetPod:
@@ -108,10 +127,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
 
     The first has the workload's pod creation failures. Raises KschedctlError.
     """
-    scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
+    scheduler = inquiry.scheduler
+    creations = inquiry.creation_failures
+    manifest = inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
-    not_created, unread_kinds = creations.report_workload(owner), find_unread_kinds(inquiry.cluster, owner.kind)
+    not_created = creations.report_workload(owner)
+    unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
@@ -132,11 +154,14 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise
-        nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
+        nobody = Pod(PodMeta(owner.name, owner.namespace))
+        note = f"scheduling is not replayed: {error.what}"
         return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
+    if waiting and (outlook := foresee_stored_job(inquiry.cluster, owner, inquiry.now)) is not None:
+        first = _add_queue_outlook(first, outlook, inquiry.cluster)
     return [first, *other_targets]
 
 
@@ -155,7 +180,12 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload that a reference names. Raises UsageError unless there is exactly one."""
+    """Return the pod or workload that a reference names. ``home`` is the namespace if neither the
+    reference nor ``scope`` names one.
+
+    Workloads need not exist: unknown ones are returned as owners. Raises UsageError for nodes, Services, unknown pods,
+    ambiguous names, and references whose namespace is not the one in ``scope``.
+    """
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
@@ -167,13 +197,15 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
-    manifests = [
-        k for k in inquiry.manifests if k.kind == kind and k.name == name and (everywhere or k.namespace == namespace)
-    ]
+
+    # a manifest precedes the objects of the cluster
+    same_name = [key for key in inquiry.manifests if (key.kind, key.name) == (kind, name)]
+    manifests = [key for key in same_name if everywhere or key.namespace == namespace]
     if len(manifests) == 1:
         return manifests[0]
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
+
     if not everywhere:
         return Owner(kind, namespace, name)
     workloads = dict.fromkeys(

@@ -210,7 +210,7 @@ class Cluster(Objects):
     ) -> Self:
         """Build a cluster from documents as kubectl prints them, including Lists.
 
-        They are all objects that exist, unless ``assume_complete`` is false; then only Lists cover their kinds. Objects
+        They are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. Objects
         of a newer API version are read if all their fields are known, and are a gap otherwise. Objects of an older
         version are read as if they had the one that is read. ``kube_version`` is the version of the replayed scheduler,
         either a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for fields
@@ -237,9 +237,14 @@ class Cluster(Objects):
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why objects of the kind may exist that are not here, or None if the kind is covered."""
+        """Return why objects of the kind may exist that are not here, or None if the kind is covered.
+
+        With `namespace`, the kind needs to be covered in this namespace only.
+        """
         gap = self.gaps.get(kind)
-        return None if gap is None or (namespace and gap.namespace == namespace) else gap
+        if gap is None or (namespace and gap.namespace == namespace):
+            return None
+        return gap
 
     def __repr__(self) -> str:
         """Return one line with the number of objects of each kind."""
@@ -300,7 +305,8 @@ def _decode_documents(
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
     for document in flatten_lists(documents):
-        kind, version = get_kind(document), str(document.get("apiVersion") or "")
+        kind = get_kind(document)
+        version = str(document.get("apiVersion") or "")
         if _is_controller_allocated(document, kind):
             gaps |= {"ResourceClaim": CONTROLLER_ALLOCATION_GAP, kind: CONTROLLER_ALLOCATION_GAP}
         elif not is_relevant_kind(kind, version):

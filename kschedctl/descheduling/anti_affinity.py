@@ -22,13 +22,15 @@ class RepellingTerm:
     """A required anti-affinity term, with the number of matching pods in the domain of each node."""
 
     def __init__(self, matching: Bools, domains: Rows, info_number: int) -> None:
-        self.matching, self.matches_itself = matching, bool(matching[info_number])
+        self.matching = matching
+        self.matches_itself = bool(matching[info_number])
         self._domains = domains
         self._counts: Counts = np.zeros(int(domains.max(initial=-1)) + 1, np.int64)
 
     def add_to_counts(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
         """Add ``step`` for each matching pod, given the pods' infos and rows."""
-        np.add.at(self._counts, self._domains[rows[self.matching[info_numbers]]], step)
+        matches = self.matching[info_numbers]
+        np.add.at(self._counts, self._domains[rows[matches]], step)
 
     def count_other_pods(self, row: int) -> int:
         """Return how many other pods the term matches in the domain of a node."""
@@ -47,9 +49,11 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     def _iter_repelled_pods(self) -> Iterator[int]:
         """Yield the pods that other pods repel. Pods evicted in the meantime no longer repel others."""
         for position in self._find_candidates().tolist():
-            row, info_number = int(self.view.node[position]), int(self.seen.info[position])
+            row = int(self.view.node[position])
+            info_number = int(self.seen.info[position])
             if any(term.count_other_pods(row) > 0 for term in self._get_terms(info_number)):
                 yield position
+                # the caller may have evicted the pod before it asked for the next one
                 if self.seen.evicted[position]:
                     self._remove_from_counts(position)
 
@@ -83,7 +87,8 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
         """Yield the terms of an info's pods, up to the first invalid term."""
-        pod, nodes = self.seen.infos[info_number].pod, self.view.nodes
+        pod = self.seen.infos[info_number].pod
+        nodes = self.view.nodes
         remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
         for affinity_term in get_anti_affinity_terms(pod):
             try:

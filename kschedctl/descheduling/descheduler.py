@@ -59,7 +59,8 @@ def build_round(
 ) -> DeschedulingRound:
     """Build the round of one profile from its evictor's arguments. Raises InputError."""
     seen = evictions.seen
-    fit, ended = NodeFit(seen), None
+    fit = NodeFit(seen)
+    ended = None
     if ended_evictions is not None:
         seen.other_pods, ended_evictions.seen.other_pods = ended_evictions.seen, seen
         ended_fit = NodeFit(ended_evictions.seen, seen)

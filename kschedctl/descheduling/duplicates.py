@@ -44,7 +44,8 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         """Find the owners with several pods on a node, and evict those beyond an even share."""
         positions = self.find_evictable_pods(self.seen.match_infos(self.arguments.namespaces, None))
         occurrences: Counter[DuplicateOwner] = Counter()
-        duplicates, seen_owners = Duplicates(), set[tuple[int, Sequence[DuplicateOwner]]]()
+        duplicates = Duplicates()
+        seen_owners = set[tuple[int, Sequence[DuplicateOwner]]]()
         info, node = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
         for position, info_number, row in zip(positions.tolist(), info, node, strict=True):
             owners = self._owners_by_info[info_number]
@@ -92,7 +93,8 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
     def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
         """Return the owners of a pod, or an empty tuple if one of them has an excluded kind."""
-        owners, images = pod.metadata.owner_references, tuple(sorted(c.image for c in pod.spec.containers))
+        owners = pod.metadata.owner_references
+        images = tuple(sorted(c.image for c in pod.spec.containers))
         if any(owner.kind in self.arguments.exclude_owner_kinds for owner in owners):
             return ()
         return tuple(sorted(DuplicateOwner(pod.metadata.namespace, owner.kind, owner.name, images) for owner in owners))

@@ -71,7 +71,8 @@ class DefaultEvictor:
 
     def _iter_protections(self, info_number: int, pod: Pod) -> Iterator[str]:
         """Yield the reasons that follow from the policy's pod protections."""
-        protections, priority = self._protections, pod.spec.priority or 0
+        protections = self._protections
+        priority = pod.spec.priority or 0
         if "SystemCriticalPods" in protections:
             if priority >= CRITICAL_PRIORITY:
                 yield "system critical"
@@ -177,7 +178,8 @@ class DefaultEvictor:
     @cached_property
     def _is_in_selected_namespace(self) -> Bools:
         """The infos in namespaces that the policy selects, as a (T,) mask."""
-        selector, labels = _parse_selector(self.arguments.namespace_label_selector), self._seen.view.namespace_labels
+        selector = _parse_selector(self.arguments.namespace_label_selector)
+        labels = self._seen.view.namespace_labels
         if selector.selects_everything:
             return np.ones(len(self._seen.infos), np.bool_)
         selected_names = {name for name, own_labels in labels.items() if selector.matches(own_labels)}

@@ -56,7 +56,8 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
         Without a maximum age, these are all pods.
         """
-        most, age = self.arguments.max_pod_life_time_seconds, self.seen.now - self.seen.created
+        most = self.arguments.max_pod_life_time_seconds
+        age = self.seen.now - self.seen.created
         if most is None:
             return np.ones(len(age), np.bool_)
         return (age >= 0) & (age // MICROSECONDS_PER_SECOND > most)
@@ -189,7 +190,8 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
         Without a minimum age, these are all pods.
         """
-        least, age = self.arguments.min_pod_lifetime_seconds, self.seen.now - self.seen.created
+        least = self.arguments.min_pod_lifetime_seconds
+        age = self.seen.now - self.seen.created
         return np.ones(len(age), np.bool_) if least is None else age // MICROSECONDS_PER_SECOND >= least
 
     @property

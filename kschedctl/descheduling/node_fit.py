@@ -97,7 +97,8 @@ class NodeFit:
 
     def _find_nodes_with_room(self, info_number: int) -> Bools:
         """Return the nodes with enough free resources for an info's requests, as an (N,) mask."""
-        columns, requests = self._placed.view.resources, self._seen.infos[info_number].requests
+        columns = self._placed.view.resources
+        requests = self._seen.infos[info_number].requests
         if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
         room = (np.array([*requests.values()]) <= self._free[:, [columns[name] for name in requests]]).all(axis=1)
@@ -114,7 +115,8 @@ class NodeFit:
         The result for each term is a mask of the nodes with its topology label and the number of matching pods, both
         (N,).
         """
-        pod, nodes = self._seen.infos[info_number].pod, self._view.nodes
+        pod = self._seen.infos[info_number].pod
+        nodes = self._view.nodes
         return [
             (
                 nodes.label(term.topology_key).present,

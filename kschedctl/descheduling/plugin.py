@@ -79,7 +79,8 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     def find_distinct_pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
         """Return the distinct infos and rows of the pods, and the index of each pod's pair."""
-        info_numbers, rows = self.seen.info[positions], self.view.node[positions].astype(np.int64)
+        info_numbers = self.seen.info[positions]
+        rows = self.view.node[positions].astype(np.int64)
         codes, pair_index = np.unique(info_numbers * len(self.view.nodes) + rows, return_inverse=True)
         return codes // len(self.view.nodes), codes % len(self.view.nodes), pair_index
 

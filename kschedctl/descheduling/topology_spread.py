@@ -45,11 +45,15 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         positions = self.find_evictable_pods(chosen, pre_eviction=False)
         leaving: dict[int, None] = {}
         for rule in self._iter_rules(positions):
-            counted = positions[rule.matching[self.seen.info[positions]]]
+            matches = rule.matching[self.seen.info[positions]]
+            counted = positions[matches]
             codes = self.view.nodes.label(rule.key).codes[self.view.node[counted]]
-            counted, codes = counted[codes >= 0], codes[codes >= 0]
+            has_label = codes >= 0
+            counted, codes = counted[has_label], codes[has_label]
+
             domains = np.union1d(self._find_domains(rule), codes)
-            sizes = np.bincount(np.searchsorted(domains, codes), minlength=len(domains))
+            domain_indexes = np.searchsorted(domains, codes)
+            sizes = np.bincount(domain_indexes, minlength=len(domains))
             if len(domains) and int(sizes.max() - sizes.min()) > rule.max_skew:
                 members = [(int(domain), counted[codes == domain]) for domain in domains]
                 leaving |= dict.fromkeys(_Balancing(self, rule, members).iter_leaving_pods())
@@ -143,7 +147,8 @@ class _Balancing:
 
     def iter_leaving_pods(self) -> Iterator[int]:
         """Yield the pods to evict, one domain after the other."""
-        small, large = 0, len(self.domains) - 1
+        small = 0
+        large = len(self.domains) - 1
         while small < large:
             if len(self.domains[large]) <= self.ideal:
                 large -= 1
@@ -160,10 +165,12 @@ class _Balancing:
 
     def _count_moves(self, small: int, large: int) -> int:
         """Return how many pods should move from a large domain to a small one, 0 if the skew is allowed."""
-        skew, max_skew = large - small, self.rule.max_skew
+        skew = large - small
+        max_skew = self.rule.max_skew
         if skew <= max_skew:
             return 0
-        above, below = math.ceil(large - self.ideal), math.ceil(self.ideal - small)
+        above = math.ceil(large - self.ideal)
+        below = math.ceil(self.ideal - small)
         return min(above, below, math.ceil((skew - max_skew) / 2))
 
     def _find_fitting_below(self, positions: Sequence[int]) -> dict[int, bool]:

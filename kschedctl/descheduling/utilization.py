@@ -96,7 +96,8 @@ class _Utilization(DeschedulerPlugin[U]):
 
     def _select_columns(self, amounts: Counts) -> Counts:
         """Return the columns of the compared resources. They are zero for resources that no node has."""
-        columns, zeros = self.view.resources, np.zeros(len(amounts), np.int64)
+        columns = self.view.resources
+        zeros = np.zeros(len(amounts), np.int64)
         return np.stack(
             [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names], axis=1
         )
@@ -128,7 +129,8 @@ class _Utilization(DeschedulerPlugin[U]):
 
         ``room`` is reduced by the pods' requests, (R,). Return the limit that ended the evictions, or None.
         """
-        usage, evicted_count = self.usage[row], 0
+        usage = self.usage[row]
+        evicted_count = 0
         for position in self._removable_by_row.get(row, ()):
             if (
                 not self._should_continue(usage, limits)
@@ -224,7 +226,8 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
 
     def _compute_average(self, names: Iterable[str]) -> dict[str, float]:
         """Return the average percentage of each resource on the ready nodes that have it."""
-        nodes, averages = self.view.nodes.objects, {}
+        nodes = self.view.nodes.objects
+        averages = {}
         for name in names:
             has_resource = (
                 np.array([name in (node.status.allocatable or {}) for node in nodes], np.bool_) & self.seen.ready

@@ -41,8 +41,10 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         effects = ("NoSchedule", *(("PreferNoSchedule",) * self.arguments.include_prefer_no_schedule))
         taint_sets, taint_set = self.view.nodes.taint_sets
         considered = [[t for t in taints if t.effect in effects and self._is_considered(t)] for taints in taint_sets]
-        info_numbers, sets = self.seen.info[positions], taint_set[self.view.node[positions]].astype(np.int64)
-        codes, pair_index = np.unique(info_numbers * len(taint_sets) + sets, return_inverse=True)
+        info_numbers = self.seen.info[positions]
+        set_numbers = taint_set[self.view.node[positions]].astype(np.int64)
+        # each distinct pair of info and taint set is judged once
+        codes, pair_index = np.unique(info_numbers * len(taint_sets) + set_numbers, return_inverse=True)
         violates = []
         for code in codes.tolist():
             info_number, set_number = divmod(code, len(taint_sets))
@@ -79,16 +81,17 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
                 )
 
     def _evict_violating_pods(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
-        """Evict the violating pods with an affinity that fit on a node.
+        """Evict the pods that violate their affinity, if a ready node would accept them.
 
-        ``has_affinity`` is a (T,) mask of infos. ``violates`` returns which of the pods at given positions violate it.
+        Only evictable pods that match the plugin's namespaces and label selector are evicted. ``has_affinity`` is a
+        (T,) mask, one per PodInfo. ``violates`` returns which of the pods at the given positions violate their
+        affinity.
         """
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(selected)
-        positions = positions[violates(positions)]
-        self.evict_node_by_node(
-            positions[self.current_round.fit.find_fitting_anywhere(positions, self.seen.ready)].tolist()
-        )
+        evictable = self.find_evictable_pods(selected)
+        violating = evictable[violates(evictable)]
+        fits = self.current_round.fit.find_fitting_anywhere(violating, self.seen.ready)
+        self.evict_node_by_node(violating[fits].tolist())
 
     def _find_violating_required_affinity(self, positions: Rows) -> Bools:
         """Return which of the pods are on a node that their required affinity excludes."""

@@ -39,11 +39,11 @@ def build_remedy(
     rollout: RolloutResult | None = None,
     result: QueueResult | None = None,
 ) -> Remedy:
-    """Build the report of a verified fix for a pod.
+    """Build the remedy that reports a verified fix for a pod.
 
-    `workload` is the manifest that the pod is made of, if any. `edits` are the edits of all objects, if the trial lacks
-    some. `rollout` is the rollout of a changed template, and `result` is the outcome of replaying the queue after the
-    changes, or None if it was not replayed.
+    `workload` is the manifest that creates the pod, or None. `edits` are the edits of all objects if the trial does not
+    have all of them. `rollout` is the rollout of a changed template. `result` is the outcome of replaying the queue
+    after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
@@ -54,7 +54,8 @@ def build_remedy(
     patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key) if is_template_changed else None
     if patch is not None and patch.anew and patch.owner.kind == "Job":
         costs.append(_build_job_deletion_cost(trial, patch.owner))
-    owner, restarts = str(patch.owner) if patch else "", rollout.restarted if rollout else 0
+    owner = str(patch.owner) if patch else ""
+    restarts = rollout.restarted if rollout else 0
     return Remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
@@ -95,7 +96,11 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
 def _iter_eviction_costs(
     trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
 ) -> Iterator[FixCost]:
-    """Yield the cost of the pods that the scheduler evicts after the fix, with what becomes of them."""
+    """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
+
+    The cost says what is lost with the pods. If a rollout was replayed, it also says what happens to the
+    pods.
+    """
     if not victims:
         return
     harm = f" ({trial.harm})" if trial.harm else ""
@@ -175,7 +180,8 @@ def _build_patch_for_waiting_pods(
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
-    owner, pods = find_owner(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
+    owner = find_owner(before)
+    pods = (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
     waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner]
     return build_owner_patch(before, after, waiting if trial.created else ())
 

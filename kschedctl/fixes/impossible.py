@@ -80,7 +80,9 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
-    name, requested, largest = fact.resource, fact.requested, fact.largest
+    name = fact.resource
+    requested = fact.requested
+    largest = fact.largest
     if not largest:
         return f"no node offers {name}, of which {_format_in_common_unit(name, requested)} are requested"
     if name == CPU:

@@ -31,144 +31,147 @@ NO_USER_GROUPS = UserGroups()
 
 
 def explain_new_node(
-    asked: TargetPod,
+    target_pod: TargetPod,
     now: str,
-    given: UserGroups = NO_USER_GROUPS,
+    user_groups: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod while other pods wait, too. Raises InputError.
 
-    The result is None if no autoscaler is known. ``given`` holds node groups that users name, and ``types`` Karpenter's
-    instance types, or None for those of the nodes.
+    The result is None if no autoscaler is known. ``user_groups`` holds node groups that users name. ``types`` are
+    Karpenter's instance types, or None for those of the nodes. ``settings`` are Karpenter's options.
     """
-    answer = explain_new_node_for_pod(asked, now, given, types, settings)
+    answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
     if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
 
-    cluster = asked.scheduler.cluster
+    cluster = target_pod.scheduler.cluster
 
     def build_unlimited_autoscaler() -> Autoscaler:
         """Return the autoscaler without its size limits."""
-        return choose_autoscaler(cluster, now, given, types, settings, limited=False)
+        return choose_autoscaler(cluster, now, user_groups, types, settings, limited=False)
 
-    autoscaler = choose_autoscaler(cluster, now, given, types, settings)
-    return add_queue_share(answer, cluster, asked.pod, autoscaler, build_unlimited_autoscaler)
+    autoscaler = choose_autoscaler(cluster, now, user_groups, types, settings)
+    return add_queue_share(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
 
 
 def explain_new_node_for_pod(
-    asked: TargetPod,
+    target_pod: TargetPod,
     now: str,
-    given: UserGroups = NO_USER_GROUPS,
+    user_groups: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
-    Arguments, result and errors are those of `explain_new_node`.
+    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
+    `explain_new_node`. Raises InputError.
     """
-    cluster = asked.scheduler.cluster
-    if has_any_node_groups(cluster, given):
+    cluster = target_pod.scheduler.cluster
+    if has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
 
-        return autoscaler.explain_new_node(cluster, asked.pod, get_node_groups(cluster, given), now)
+        return autoscaler.explain_new_node(cluster, target_pod.pod, get_node_groups(cluster, user_groups), now)
     if not cluster.karpenter_node_pools:
         return None
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
 
-    return karpenter.explain_new_node(cluster, asked.pod, types, settings or {}, now)
+    return karpenter.explain_new_node(cluster, target_pod.pod, types, settings or {}, now)
 
 
 def find_autoscaler_fixes(
-    asked: TargetPod,
+    target_pod: TargetPod,
     current_answer: NewNode,
     now: str,
-    given: UserGroups = NO_USER_GROUPS,
+    user_groups: UserGroups = NO_USER_GROUPS,
     *,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> tuple[Remedy, ...]:
-    """Return verified changes after which a node group grows, or a NodePool launches a node, for the pod.
+    """Return verified changes that would make the autoscaler add a node for the pod, or () if it adds one anyway.
 
-    `current_answer` is the autoscaler's answer for the unchanged cluster. Raises InputError.
+    `current_answer` is the autoscaler's answer for the unchanged cluster. Node groups are changed if there are any,
+    otherwise Karpenter's NodePools. Raises InputError.
     """
-    cluster = asked.scheduler.cluster
+    cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
         return ()
-    if has_any_node_groups(cluster, given):
+    if has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
         from kschedctl.fixes.node_groups import find_node_group_fixes  # noqa: PLC0415 - seldom asked
 
-        groups = get_node_groups(cluster, given)
+        groups = get_node_groups(cluster, user_groups)
 
         def replay_groups(changed: Sequence[JsonObject]) -> NewNode:
             """Return the Cluster Autoscaler's answer with changed node groups."""
-            return autoscaler.explain_new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
+            return autoscaler.explain_new_node(cluster, target_pod.pod, replace(groups, groups=tuple(changed)), now)
 
-        return find_node_group_fixes(cluster, asked.pod, groups.groups, current_answer, replay_groups)
+        return find_node_group_fixes(cluster, target_pod.pod, groups.groups, current_answer, replay_groups)
     if not cluster.karpenter_node_pools:
         return ()
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
     from kschedctl.fixes.node_pools import find_node_pool_fixes  # noqa: PLC0415 - few clusters have it
 
-    def replay_pools(changed: Cluster, known: Sequence[JsonObject] | None) -> NewNode:
+    def replay_pools(changed: Cluster, changed_types: Sequence[JsonObject] | None) -> NewNode:
         """Return Karpenter's answer for a changed cluster and, if not None, other instance types."""
-        return karpenter.explain_new_node(changed, asked.pod, types if known is None else known, settings or {}, now)
+        available_types = types if changed_types is None else changed_types
+        return karpenter.explain_new_node(changed, target_pod.pod, available_types, settings or {}, now)
 
-    return find_node_pool_fixes(cluster, asked.pod, current_answer, replay_pools, types)
+    return find_node_pool_fixes(cluster, target_pod.pod, current_answer, replay_pools, types)
 
 
 def choose_autoscaler(
     cluster: Cluster,
     now: str,
-    given: UserGroups = NO_USER_GROUPS,
+    user_groups: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the autoscaler of the cluster, to be run loop after loop. Raises InputError and UsageError.
+    """Return the autoscaler of the cluster, to be run loop after loop.
 
-    Arguments are those of `explain_new_node`. Without `limited`, maximum sizes of node groups and limits of NodePools
-    do not count. UsageError means that no autoscaler is known.
+    If `limited` is False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and
+    `settings` are described in `explain_new_node`. Raises InputError, and UsageError if no autoscaler is known.
     """
-    if cluster.karpenter_node_pools and not has_any_node_groups(cluster, given):
+    if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
 
         return LaunchingPools(cluster, types, settings or {}, now, limited=limited)
     from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
 
-    return GrowingGroups(get_node_groups(cluster, given), now, limited=limited)
+    return GrowingGroups(get_node_groups(cluster, user_groups), now, limited=limited)
 
 
 def simulate_node_growth(
     cluster: Cluster,
     now: str,
-    given: UserGroups = NO_USER_GROUPS,
+    user_groups: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
     """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
 
-    Arguments and errors are those of `explain_new_node`.
+    `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError.
     """
-    if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, given)):
+    if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None
 
-    return simulate_growth(cluster, choose_autoscaler(cluster, now, given, types, settings), explains=True)
+    return simulate_growth(cluster, choose_autoscaler(cluster, now, user_groups, types, settings), explains=True)
 
 
-def has_any_node_groups(cluster: Cluster, given: UserGroups) -> bool:
+def has_any_node_groups(cluster: Cluster, user_groups: UserGroups) -> bool:
     """Return whether the user or the cluster names node groups that can grow."""
-    return bool(given.groups or given.label) or has_node_groups(cluster)
+    return bool(user_groups.groups or user_groups.label) or has_node_groups(cluster)
 
 
-def get_node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
+def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
     """Return the node groups with the autoscaler's options.
 
     Raises InputError, and UsageError if no group is named.
     """
-    groups = find_node_groups(cluster, given)
+    groups = find_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
         raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
     return groups
@@ -232,7 +235,8 @@ def replay_queue_with_new_nodes(
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waiting_before, helped = {pod.key for pod in cluster.unbound_pods()}, frozenset(helped_pods)
+    waiting_before = {pod.key for pod in cluster.unbound_pods()}
+    helped = frozenset(helped_pods)
     rivals = tuple(
         pod.key
         for pod in settled.cluster.pods

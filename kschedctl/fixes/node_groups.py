@@ -80,22 +80,29 @@ class _GroupFix:
         return any(pool.pool == self.id and pool.takes for pool in after.pools)
 
     def build_remedy(self, cluster: Cluster) -> Remedy:
-        """Build the report of the change as a fix, with its commands."""
-        summary, change = self.change.summary, self.change
-        commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum)) if change.maximum else ()
-        instruction = f"add the tags {', '.join(change.tags)}" if change.tags else f"{summary[0].lower()}{summary[1:]}"
-        elsewhere = (f"# where the node group {self.id} is defined: {instruction}",)
-        opens = (f"a new node of {self.id}",)
-        step = change.price.name.lower()
+        """Build the remedy for this change, with its commands.
+
+        If no command changes the group, a comment says what to change where the group is defined.
+        """
+        change = self.change
+        commands: tuple[str, ...] = ()
+        if change.maximum:
+            commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum))
+        if not commands:
+            if change.tags:
+                instruction = f"add the tags {', '.join(change.tags)}"
+            else:
+                instruction = f"{change.summary[0].lower()}{change.summary[1:]}"
+            commands = (f"# where the node group {self.id} is defined: {instruction}",)
         return Remedy(
-            summary,
-            "operator",
-            None,
-            opens,
-            commands or elsewhere,
-            (),
-            (PoolFixKind.CHANGE_NODE_GROUP.value,),
-            step=step,
+            summary=change.summary,
+            by="operator",
+            weakens=None,
+            opens=(f"a new node of {self.id}",),
+            commands=commands,
+            changes=(),
+            kinds=(PoolFixKind.CHANGE_NODE_GROUP.value,),
+            step=change.price.name.lower(),
         )
 
 
@@ -188,9 +195,13 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")
     words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
-    wanted = [value for each in iter_wanted_labels(pod) for values in each.values() for value in values]
+    wanted: list[str] = []
+    for wanted_labels in iter_wanted_labels(pod):
+        for values in wanted_labels.values():
+            wanted += values
     wanted += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
-    return any(word and (word in value or value in word) for word in words for value in wanted if len(value) > 1)
+    wanted = [value for value in wanted if len(value) > 1]  # a single character is part of most words
+    return any(word and (word in value or value in word) for word in words for value in wanted)
 
 
 def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:

@@ -68,10 +68,17 @@ def _helps(change: PoolCorrection, replay: Replay) -> bool:
 
 
 def _build_pool_remedy(change: PoolCorrection) -> Remedy:
-    """Build the report of the change as a fix."""
-    opens = (f"a new node of NodePool {change.pool}",)
-    step = Price.CORRECTION.name.lower()
-    return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind.value,), step=step)
+    """Build the remedy for the change, with its command."""
+    return Remedy(
+        summary=change.summary,
+        by="operator",
+        weakens=None,
+        opens=(f"a new node of NodePool {change.pool}",),
+        commands=(change.command,),
+        changes=(),
+        kinds=(change.kind.value,),
+        step=Price.CORRECTION.name.lower(),
+    )
 
 
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
@@ -129,7 +136,11 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
     return PoolCorrection(
-        name, PoolFixKind.CHANGE_NODE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools)
+        name,
+        PoolFixKind.CHANGE_NODE_POOL,
+        summary,
+        command=command,
+        cluster=copy_with(cluster, karpenter_node_pools=pools),
     )
 
 
@@ -140,7 +151,8 @@ def _add_zone(
 
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
-    kind, node_class = find_class_kind(pool), NodeClasses(cluster).find_class(pool)
+    kind = find_class_kind(pool)
+    node_class = NodeClasses(cluster).find_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
     wanted = [zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())]
@@ -160,7 +172,14 @@ def _add_zone(
         [_add_zone_offerings(each, zone) for each in derive_instance_types(cluster)] if types is None else types
     )
     after = copy_with(cluster, **{kind.field: classes})
-    yield PoolCorrection(pool.metadata.name, PoolFixKind.CHANGE_NODE_CLASS, summary, command, after, available_types)
+    yield PoolCorrection(
+        pool.metadata.name,
+        PoolFixKind.CHANGE_NODE_CLASS,
+        summary,
+        command=command,
+        cluster=after,
+        types=available_types,
+    )
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:

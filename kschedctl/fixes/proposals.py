@@ -108,7 +108,7 @@ def _group_nodes_by_case(cycle: Cycle) -> list[Ints]:
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,) by which rejecting plugins tell nodes apart."""
+    """Yield columns (N,), one value per node, by which the plugins that reject nodes distinguish them."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
             yield from get_plugin_remedies(name).columns(cycle)

@@ -107,7 +107,9 @@ class QueueChecks:
         if adding is None or adding.with_node_count is None:
             return None
         best: CheckedFix | None = None
-        too_few, enough, step = 1, MOST_NODES + 1, 1
+        too_few = 1
+        enough = MOST_NODES + 1
+        step = 1
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
             multiplied_fix = adding.with_node_count(count)
@@ -116,7 +118,8 @@ class QueueChecks:
             if result is None:
                 break
             if result.holds:
-                best, enough = CheckedFix(RankedFix(multiplied_trial), result), count
+                best = CheckedFix(RankedFix(multiplied_trial), result)
+                enough = count
             else:
                 too_few = count
             if best is not None and too_few > 1:
@@ -297,7 +300,8 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     Each pod takes the first node that has room for its requests.
     """
     assert trial.cycle is not None
-    view, row = trial.cycle.view, len(trial.scheduler.view.nodes)
+    view = trial.cycle.view
+    row = len(trial.scheduler.view.nodes)
     simulation = Simulation(trial.scheduler, view.fork())
     at = view.pods.index.get(trial.own.key)
     turn = (-trial.cycle.info.priority, len(view.pods) if at is None else at)

@@ -31,7 +31,7 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first, and group variants of the same changes under the best of them."""
+    """Rank the trials, best first. Variants of the same changes become alternatives of the best variant."""
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
         trials_by_family.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
@@ -74,9 +74,10 @@ def sort_holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
 
 
 def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
-    """Return whether a fix goes before a better ranked one because only the first holds in the queue.
+    """Return whether a fix is moved before a better ranked one because the better one fails in the queue.
 
-    It does if it harms nobody and either leaves the workload as it is, or is no larger and at most one step dearer.
+    The fix has to hold in the queue and harm no other pods. Besides, it has to cost at most `Price.ROOM`, or have no
+    more changes than the other fix and a price that is at most one step higher.
     """
     if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
         return False

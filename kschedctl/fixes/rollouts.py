@@ -117,7 +117,8 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
     """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted."""
-    owner, pod_key = find_owner(trial.own), ObjectKey.of(trial.own)
+    owner = find_owner(trial.own)
+    pod_key = ObjectKey.of(trial.own)
     concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
     if concerns_pod_alone and not trial.victims:
         return None
@@ -154,7 +155,10 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
 def _add_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
-    """Return the result with the evicted pods of other owners and what becomes of them."""
+    """Return the result with the evicted pods and a summary of where they end up.
+
+    The rollout's pods, at `own_positions`, are not among the victims.
+    """
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
@@ -162,7 +166,7 @@ def _add_evictions(
 
 
 def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain why a pod that evicts others still has no node in the end."""
+    """Explain why a pod still has no node after its preemption."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
     if chain is not None and chain.outrun:
@@ -174,10 +178,12 @@ def _plan_rollout(
     owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[WorkloadChange, Cluster]:
     """Return the planned rollout, and the cluster with the old and the new pods. Raises InputError."""
-    target_pod, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
+    target_pod = trial.own
+    before = trial.edits[ObjectKey.of(trial.own)].before
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
-    change, workload = WorkloadChange(str(owner)), _find_workload(owner, cluster, manifest)
+    change = WorkloadChange(str(owner))
+    workload = _find_workload(owner, cluster, manifest)
     if owner.kind in KEEPS_OTHERS:
         change.kept, wanted = siblings, 1
     else:
@@ -212,7 +218,8 @@ def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> S
     )
     if last is None:
         return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
-    desired, max_replicas = int(last[DESIRED]), last.get(MOST, "")
+    desired = int(last[DESIRED])
+    max_replicas = last.get(MOST, "")
     update = RollingUpdate(max_surge=max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None)
     return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
 
@@ -229,10 +236,10 @@ def _parse_revision(annotations: Mapping[str, str]) -> int:
 
 
 def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
-    """Set how many pods the rollout replaces at the same time, and whether it proceeds in order.
+    """Set in `change` how many pods the rollout replaces at the same time, and whether it proceeds in order.
 
-    Two waiting pods of a StatefulSet show that it creates pods in parallel. Whoever changes a StatefulSet also deletes
-    its waiting pod, as the controller would wait for that pod forever.
+    The rollout of a StatefulSet proceeds in order unless pods are managed in parallel. It also does not if a waiting
+    pod is removed: the user has to delete such a pod, because the controller would wait for it forever.
     """
     if workload is None:
         return
@@ -244,7 +251,8 @@ def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
 
 def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
     """Build the pod with the new template that the controller creates to replace an old pod."""
-    owner, meta = find_owner(template), old.metadata
+    owner = find_owner(template)
+    meta = old.metadata
     labels = dict(template.metadata.labels)
     labels |= {
         name: NEW_TEMPLATE_HASH

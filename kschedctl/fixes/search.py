@@ -155,7 +155,7 @@ class RemedySearch:
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
         """Return the proposed changes that are wanted and compatible with the trial's changes, cached."""
         if place not in self._options:
-            fixes = (self.propose_anywhere if tried.row is None else self.propose_at_node)(tried)
+            fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
             fitting = (
                 fix
@@ -201,10 +201,10 @@ class RemedySearch:
         ]
 
     def _keep_if_minimal(self, trial: RemedyTrial) -> None:
-        """Keep the set of changes if it is minimal, new and plausible.
+        """Add the trial to `self.found` if its set of changes is minimal, new and plausible.
 
-        A set is dropped if it contains an unnecessary change, if another set does the same, or if no feasible node can
-        run the image.
+        A set is dropped if it would work without one of its changes, if another set changes the same objects, or if no
+        feasible node can run the image.
         """
         if any(_get_changed_objects(known) == _get_changed_objects(trial) for known in self.found):
             return

@@ -67,7 +67,7 @@ def _parse_priority(text: str) -> int:
 def parse_toleration(text: str) -> Toleration:
     """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
 
-    Without a value any value is tolerated, without an effect all effects.
+    If no value is given, any value is tolerated. If no effect is given, all effects are.
 
     >>> parse_toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)

@@ -57,11 +57,13 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
     texts = [position for position, column in enumerate(table.columns) if not column.right]
     for first in range(len(texts) - 1, -1, -1):
         closer = _stack_columns(table, texts[first:])
-        most, least = _compute_full_widths(closer), _compute_readable_widths(closer, width)
+        most = _compute_full_widths(closer)
+        least = _compute_readable_widths(closer, width)
         if sum(least) + _compute_gap_width(closer) <= width:
             return closer, _distribute_width(least, most, width - _compute_gap_width(closer))
     closer = _stack_columns(table, texts)
-    most, least = _compute_full_widths(closer), _compute_readable_widths(closer, width)
+    most = _compute_full_widths(closer)
+    least = _compute_readable_widths(closer, width)
     return closer, _distribute_width(
         _compute_emergency_widths(closer, least, width), most, width - _compute_gap_width(closer)
     )
@@ -91,7 +93,8 @@ def break_long_words(text: str, width: int) -> str:
 
 def _split_word(word: str, width: int) -> list[str]:
     """Split a word into pieces that fit. Only the last piece may be shorter than half a line."""
-    pieces, start = list[str](), 0
+    pieces = list[str]()
+    start = 0
     while (fits := _find_line_end(word, start, width)) < len(word):
         half = max(start + (fits - start) // 2, start + 1)
         ends = (
@@ -169,7 +172,8 @@ def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> t
     >>> _distribute_width([5, 10, 10], [5, 80, 20], 60)
     (5, 35, 20)
     """
-    low, high = 0, max(most)
+    low = 0
+    high = max(most)
     while low < high:
         level = (low + high + 1) // 2
         if sum(_clamp_widths(level, least, most)) <= room:

@@ -52,8 +52,12 @@ _GLUE = "\ue000"
 
 
 def render_folded(block: Block, style: Style) -> list[str]:
-    """Render a block with rich as lines of the style's width, without asking the terminal or the environment."""
-    file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
+    """Render a block with rich as lines that are wrapped to the style's width.
+
+    The result does not depend on the terminal or on environment variables.
+    """
+    file = StringIO()
+    indent = INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
     console = Console(
         file=file,
         width=style.width - indent,

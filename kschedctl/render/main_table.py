@@ -128,7 +128,9 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
     """Yield the column name and the attribute path of each plain field, also within nested structs."""
     hints = get_type_hints(struct)
     for field in msgspec.structs.fields(struct):
-        hint, name, at = hints[field.name], f"{prefix}{field.encode_name}", f"{path}{field.name}"
+        hint = hints[field.name]
+        name = f"{prefix}{field.encode_name}"
+        at = f"{path}{field.name}"
         if isinstance(hint, type) and issubclass(hint, Document):
             yield from _iter_plain_fields(hint, f"{name}.", f"{at}.")
         elif _is_plain_type(hint):

@@ -163,11 +163,13 @@ def build_subsection(title: str, page: Page) -> Page:
 
 def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
     """Yield each heading of a page with the blocks below it. Blocks before the first heading come with ""."""
-    title, under = "", list[Block]()
+    title = ""
+    under = list[Block]()
     for block in page:
         if isinstance(block, Heading):
             yield title, tuple(under)
-            title, under = block.text, []
+            title = block.text
+            under = []
         else:
             under.append(block)
     yield title, tuple(under)

@@ -154,7 +154,8 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
     """Build the row of a group of pods without a node."""
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    number, verdict = f"{len(group.pods):,}", mark_verdict(group.verdict)
+    number = f"{len(group.pods):,}"
+    verdict = mark_verdict(group.verdict)
     message, *verbatim = describe_message(group.message, style)
     message = f"{group.cause}. {message}" if group.cause else message
     if style.width >= WIDE_WIDTH:
@@ -270,13 +271,13 @@ def build_variation_section(variation: Variation | None) -> Page:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
     rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
-    rows += [
-        (f"{w.workload}: {value}", spread)
-        for w in variation.workloads
-        for values in w.domains.values()
-        for value, spread in values.items()
-        if spread.least != spread.most
-    ]
+    for workload in variation.workloads:
+        for spreads in workload.domains.values():
+            rows += [
+                (f"{workload.workload}: {domain}", spread)
+                for domain, spread in spreads.items()
+                if spread.least != spread.most
+            ]
     return _build_spread_table(
         rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
     )

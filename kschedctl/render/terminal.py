@@ -115,7 +115,8 @@ def _render_table(table: Table, style: Style) -> Iterator[str]:
     for row in rows:
         line = " " * INDENT
         for cell, room, column in zip(row, widths, table.columns, strict=True):
-            blank, painted = " " * (room - cell_len(cell.text)), _color(cell, style)
+            blank = " " * (room - cell_len(cell.text))
+            painted = _color(cell, style)
             line += (blank + painted if column.right else painted + blank) + " " * GAP
         yield line
 

@@ -84,9 +84,13 @@ def _build_workload_row(not_created: NotCreated) -> Row:
 
 def _describe_source(failure: CreationFailure) -> str:
     """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
-    times = f", {failure.times:,} times" if failure.times > 1 else ""
-    ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
-    return f"{failure.by}{times}{ago}"
+    description = failure.by
+    if failure.times > 1:
+        description += f", {failure.times:,} times"
+    if failure.age:
+        last = "last " if failure.times > 1 else ""
+        description += f", {last}{failure.age} ago"
+    return description
 
 
 ENTRIES_SHOWN = 25

@@ -53,7 +53,7 @@ class AuditRule:
 
     def describe(self) -> FoundRule:
         """Return the rule as it appears in a report."""
-        return FoundRule(self.id, self.severity, self.summary, self.why, self.fix, self.source)
+        return FoundRule(self.id, self.severity, self.summary, why=self.why, fix=self.fix, source=self.source)
 
 
 class SectionVerdict(Unread):

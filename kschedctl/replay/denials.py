@@ -46,7 +46,8 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
 
     The error's ``also`` has further errors. Without ``admission``, only validation is checked.
     """
-    kind, where = str(manifest["kind"]), describe(manifest)
+    kind = str(manifest["kind"])
+    where = describe(manifest)
     try:
         obj = convert_builtins(drop_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
@@ -148,10 +149,8 @@ def _find_template_denials(
         for field, reason in _find_runtime_class_denials(template.spec, cluster):
             yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {reason}', (*path, "spec", field))
     elif is_valid:
-        name, prefix = (
-            f"{meta.name or meta.generate_name}-",
-            f'The {kind} "{meta.name}" is accepted, but not its pods: ',
-        )
+        name = f"{meta.name or meta.generate_name}-"
+        prefix = f'The {kind} "{meta.name}" is accepted, but not its pods: '
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         pod = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
         for error in validate_manifest("Pod", pod, _build_options(cluster)):

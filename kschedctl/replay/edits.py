@@ -63,7 +63,8 @@ def is_recreated_elsewhere(pod: Pod) -> bool:
 
 def find_pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """Return the pods on these nodes that have not ended."""
-    pods, names = cluster.pods, frozenset(nodes)
+    pods = cluster.pods
+    names = frozenset(nodes)
     is_on_nodes = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
     return [pod for row in np.flatnonzero(is_on_nodes).tolist() if not (pod := pods[row]).terminated]
 

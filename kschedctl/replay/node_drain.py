@@ -107,7 +107,8 @@ class NodeDrain:
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, place their successors, and return whether any pod was evicted."""
-        count_before, successors = len(self.evictable), list[Position]()
+        count_before = len(self.evictable)
+        successors = list[Position]()
         for position in self._order_pods(self.evictable):
             if position in self.evictable and not self._evictions.find_denial(position):
                 successors += self._evict(position)
@@ -204,7 +205,8 @@ class NodeDrain:
 
 def shuffle_returns(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
     """Return the pods in a random order in which they may come back. Pods of Jobs come last."""
-    pods, order = simulation.view.pods.objects, list(positions)
+    pods = simulation.view.pods.objects
+    order = list(positions)
     random.shuffle(order)
     return sorted(order, key=lambda position: find_owner(pods[position]).kind == "Job")
 
@@ -225,10 +227,12 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
     only take room away, except for pods that affinity or spreading counts: rejections that these could lift prove
     nothing.
     """
-    pods, unplaced = emptied.view.pods, Counter[str]()
+    pods = emptied.view.pods
+    unplaced = Counter[str]()
     cache: dict[int, bool] = {}
     for outcome in outcomes:
-        position, shape = outcome.position, int(pods.info[outcome.position])
+        position = outcome.position
+        shape = int(pods.info[outcome.position])
         if outcome.row >= 0 or emptied.view.node[position] >= 0:
             continue
         if shape not in cache:

@@ -117,10 +117,8 @@ def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) 
         return {}
     waiting = {}
     for outcome in outcomes:
-        framework, info = (
-            simulation.framework(outcome.position),
-            simulation.placements.build_arriving_info(outcome.position),
-        )
+        framework = simulation.framework(outcome.position)
+        info = simulation.placements.build_arriving_info(outcome.position)
         status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
         if status.code is Code.WAIT:
             reasons = (reason for reason in status.reasons if reason != WAITS_AT_PLUGIN)
@@ -146,8 +144,9 @@ def group_retried_pods(
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
     """Return the queue in which an unplaced pod waits, and the plugins that rejected it.
 
-    Members of pod groups come back by backoff whatever happens, and so do pods that failed with an error. Members of
-    other projects' gangs do not, since the plugin that made them wait for each other rejected them last.
+    Pods that failed with an error wait in the backoff queue, and so do members of pod groups and pods that no plugin
+    rejected. Members of other projects' gangs are unschedulable, rejected by the plugin that makes them wait for each
+    other.
     """
     if outcome.verdict == GATED:
         return QueuePlace(UNSCHEDULABLE_PODS)
@@ -186,7 +185,9 @@ def _report_eviction(
 
     ``evicted_next_from`` is the node from which the victim is evicted next, or None if that does not happen.
     """
-    pods, names, victim = simulation.view.pods, simulation.view.nodes.names, eviction.victim
+    pods = simulation.view.pods
+    names = simulation.view.nodes.names
+    victim = eviction.victim
     row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
     if row >= 0:
         fate = EvictionFate.MOVED
@@ -212,7 +213,8 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     """Summarize the final fates of the ``evicted`` pods, or return None if there are none."""
     if not evicted or simulation.interrupted:
         return None
-    first_evictions, last_evictions = {pod.pod: pod for pod in reversed(evicted)}, {pod.pod: pod for pod in evicted}
+    first_evictions = {pod.pod: pod for pod in reversed(evicted)}
+    last_evictions = {pod.pod: pod for pod in evicted}
     returned = sum(bool(pod.target) and pod.target == first_evictions[pod.pod].node for pod in last_evictions.values())
     fates = Counter(pod.fate for pod in last_evictions.values())
     later_rounds = [pod for pod in evicted if pod.round > 1]
@@ -241,7 +243,8 @@ def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) ->
     for name, column in view.resources.items():
         allocatable = view.allocatable[:, column]
         if allocatable.any():
-            requested_before, requested_now = before[:, column], view.requested[:, column]
+            requested_before = before[:, column]
+            requested_now = view.requested[:, column]
             free = [
                 int(np.maximum(allocatable - used, 0)[is_candidate].max(initial=0))
                 for used in (requested_before, requested_now)

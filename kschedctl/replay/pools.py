@@ -103,17 +103,24 @@ def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, Poo
 
 def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
     """Build the report on the change of one pool."""
-    shares = now.cpu, then.cpu, now.memory, then.memory
-    return PoolChange(pool, now.nodes, then.nodes, now.pods, then.pods, *shares)
+    return PoolChange(
+        pool,
+        now.nodes,
+        then.nodes,
+        pods_before=now.pods,
+        pods_after=then.pods,
+        cpu_before=now.cpu,
+        cpu_after=then.cpu,
+        memory_before=now.memory,
+        memory_after=then.memory,
+    )
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
     """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,) unless that is None."""
     is_counted = pools.workers if remaining is None else pools.workers & remaining
-    nodes, pods = (
-        _sum_by_pool(pools, is_counted).tolist(),
-        _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist(),
-    )
+    nodes = _sum_by_pool(pools, is_counted).tolist()
+    pods = _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist()
     shares = [_compute_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
     rows = zip(nodes, pods, *shares, strict=True)
     return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}

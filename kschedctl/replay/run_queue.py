@@ -43,7 +43,8 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     loop.fill_queue()
     gated = _report_gated(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
-    key, basis = _build_key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
+    key = _build_key_getter(loop)
+    basis = build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return QueueRun(
         cycles=tuple(_report_cycle(loop, record) for record in records),
         gated=gated,
@@ -72,7 +73,8 @@ def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
 
 def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
     """Build the report on one scheduling cycle."""
-    key, nodes = _build_key_getter(loop), loop.view.nodes.names
+    key = _build_key_getter(loop)
+    nodes = loop.view.nodes.names
     single = record.scheduled
     return QueueCycle(
         popped=key(record.popped),
@@ -104,7 +106,9 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
     """Return the report fields about a pod group, or none for the cycle of a single pod."""
     if record is None:
         return {}
-    key, result, tried_groups = _build_key_getter(loop), record.result, record.below or (record,)
+    key = _build_key_getter(loop)
+    result = record.result
+    tried_groups = record.below or (record,)
     return {
         "group": "/".join(record.key),
         "order": tuple(map(key, record.order)),

@@ -120,20 +120,22 @@ def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[
 
 
 def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """Schedule the victims of the latest outcomes until none is left, and return all outcomes without reasons.
+    """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
-    Pods that fit nowhere come last, each once. Victims that were recreated while the simulation ran are among
-    ``latest``; others, such as members of gangs, come back here. The loop ends because a victim has a lower priority
-    than its preemptor or may itself preempt only a few times.
+    The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
+    recreated while the simulation ran have outcomes in ``latest``. Others, such as members of gangs, are recreated
+    here. The loop ends because a victim has a lower priority than its preemptor or may itself preempt only a few times.
     """
-    outcomes: list[Outcome] = []
-    while not simulation.interrupted and (recreated := recreate_gone_pods(simulation, list_victims(latest))):
-        outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        unplaced = (outcome.position for outcome in latest if outcome.row < 0)
-        latest = simulation.schedule(
-            [*(position for position in unplaced if position not in simulation.gone), *recreated]
-        )
-    return outcomes + latest
+    placed_outcomes: list[Outcome] = []
+    while not simulation.interrupted:
+        recreated = recreate_gone_pods(simulation, list_victims(latest))
+        if not recreated:
+            break
+        placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
+        unplaced = [outcome.position for outcome in latest if outcome.row < 0]  # NO_ROW: the pod fits nowhere
+        still_pending = [position for position in unplaced if position not in simulation.gone]
+        latest = simulation.schedule([*still_pending, *recreated])
+    return placed_outcomes + latest
 
 
 def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
@@ -157,14 +159,15 @@ def _is_recreated(simulation: Simulation, position: Position) -> bool:
 
 def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
     """Build the settled cluster from a simulation and its outcomes."""
-    pods, waiting = simulation.view.pods.objects, find_still_waiting(simulation, outcomes)
+    pods = simulation.view.pods.objects
+    waiting = find_still_waiting(simulation, outcomes)
     return SettledCluster(
         build_resulting_cluster(simulation),
         {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
         sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        len(list_victims(outcomes)),
-        simulation.interrupted,
-        find_simulation_unknowns(simulation),
+        evicted=len(list_victims(outcomes)),
+        interrupted=simulation.interrupted,
+        unknown=find_simulation_unknowns(simulation),
     )
 
 
@@ -191,9 +194,11 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
         pod = view.pods.objects[position]
         row = int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = (
-            None if position in simulation.gone else build_replacement(pod, view.nodes.names[row] if row >= 0 else "")
-        )
+        if position in simulation.gone:
+            changes[key] = None
+        else:
+            node_name = view.nodes.names[row] if row >= 0 else ""
+            changes[key] = build_replacement(pod, node_name)
     return change_pods(view.cluster, changes)
 
 

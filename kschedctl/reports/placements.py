@@ -184,12 +184,14 @@ def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> l
     for victim in victims:
         equals = tuple(tied.get(victim, ()))
         groups.setdefault(equals or (victim,), []).append(victim)
-    return [
-        f"{'one' if len(group) == 1 else len(group)} of {first_few([*group, *equals])}"
-        if equals != (group[0],)
-        else group[0]
-        for equals, group in groups.items()
-    ]
+    texts = []
+    for equals, group in groups.items():
+        if equals == (group[0],):  # no other pod equals the victim
+            texts.append(group[0])
+        else:
+            number = "one" if len(group) == 1 else len(group)
+            texts.append(f"{number} of {first_few([*group, *equals])}")
+    return texts
 
 
 class EvictionChain(Document, frozen=True):

@@ -21,6 +21,8 @@ class WaitingState(StrEnum):
 
     NOT_ADMITTED = "NotAdmitted"
     """A queue, or the scheduler of a gang, has not let it start."""
+    ADMISSIBLE = "Admissible"
+    """A queue will let it start, if nothing else changes."""
     SUSPENDED = "Suspended"
     """Somebody has set ``suspend``."""
     NOT_CHECKED = "NotChecked"
@@ -72,6 +74,8 @@ class WaitingElsewhere(Document, frozen=True):
     age: str = ""
     exists: bool = True
     """Whether the cluster has the object, judged by its UID."""
+    replayed: bool = False
+    """Whether a replay of the queues decided if the object may start."""
 
     @property
     def kind(self) -> str:
@@ -102,6 +106,7 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
     """
     counts: dict[str, int] = {}
     words = {WaitingState.NOT_ADMITTED: "not admitted", WaitingState.SUSPENDED: "suspended"}
+    words[WaitingState.ADMISSIBLE] = "about to be admitted"
     words[WaitingState.BYPASSES_SCHEDULER] = "that bypasses the scheduler"
     for entry in waiting:
         if entry.state is WaitingState.NOT_CHECKED:
@@ -117,22 +122,26 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
 
 
 def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
-    """Return whether an object of the cluster waits for a queue, a gang's scheduler or kube-scheduler."""
+    """Return whether an object waits for a queue, a gang's scheduler or kube-scheduler."""
     return bool(find_unadmitted(waiting))
 
 
 def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether there are objects whose pods are unknown.
 
-    An operator would create them, or no queue has seen their object yet.
+    An operator would create them, or no queue has seen their object yet and the queues were not replayed.
     """
+    in_queue = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
     return any(
-        entry.state is WaitingState.NOT_CHECKED or (entry.state is WaitingState.NOT_ADMITTED and not entry.exists)
+        entry.state is WaitingState.NOT_CHECKED or (entry.state in in_queue and not entry.exists and not entry.replayed)
         for entry in waiting
     )
 
 
 def find_unadmitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
-    """Return the objects of the cluster that wait for a queue, a gang's scheduler or kube-scheduler."""
+    """Return the objects that wait for a queue, a gang's scheduler or kube-scheduler.
+
+    An object that the cluster does not have yet counts only if the queues were replayed.
+    """
     states = (WaitingState.NOT_ADMITTED, WaitingState.BYPASSES_SCHEDULER)
-    return [entry for entry in waiting if entry.state in states and entry.exists]
+    return [entry for entry in waiting if entry.state in states and (entry.exists or entry.replayed)]

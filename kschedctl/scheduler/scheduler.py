@@ -62,15 +62,18 @@ class Framework:
         declared: Mapping[str, Declaration],
         extenders: Sequence[HTTPExtender] = (),
     ) -> None:
-        self.profile, self.release, self.extenders = profile, gates.release, tuple(extenders)
+        self.profile = profile
+        self.release = gates.release
+        self.extenders = tuple(extenders)
         enabled = profile.enabled_names.union(profile.foreign)
-        self.plugins: Mapping[str, Plugin] = {
-            name: plugin_object
-            for name, plugin in declared.items()
-            if name in enabled
-            and plugin.make is not None
-            and (plugin_object := plugin.make(profile.args.get(name), gates)) is not None
-        }
+        plugins: dict[str, Plugin] = {}
+        for name, declaration in declared.items():
+            if name not in enabled or declaration.make is None:
+                continue
+            plugin = declaration.make(profile.args.get(name), gates)
+            if plugin is not None:
+                plugins[name] = plugin
+        self.plugins: Mapping[str, Plugin] = plugins
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
         self.noted = tuple(_iter_noted_changes(self.plugins.values(), gates))
@@ -139,8 +142,8 @@ class Framework:
 class Scheduler:
     """Replays scheduling cycles on one snapshot. Raises ConfigurationError or InputError.
 
-    `call_extender` calls extenders; without it, they are not asked. `sampled` is the start of searches that examine
-    only part of the nodes; without it, single cycles examine all nodes.
+    `call_extender` calls extenders. Without it, they are not asked. `sampled` is the start of searches that examine
+    only part of the nodes. Without it, single cycles examine all nodes.
     """
 
     def __init__(

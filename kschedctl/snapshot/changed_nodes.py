@@ -27,9 +27,13 @@ class ChangedNodes(NodeColumns):
     def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
         super().__init__()
         new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
-        self._of, self._more, self._new = of, len(more), new
+        self._of = of
+        self._more = len(more)
+        self._new = new
         if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
-            self._of, self._more, self._new = of._of, of._more + len(more), {**of._new, **new}
+            self._of = of._of
+            self._more = of._more + len(more)
+            self._new = {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
@@ -113,7 +117,9 @@ class NodeSubset(NodeColumns):
 
     def __init__(self, of: NodeColumns, rows: Rows) -> None:
         super().__init__()
-        self._of, self._rows, self._all = of, rows, np.arange(len(rows))
+        self._of = of
+        self._rows = rows
+        self._all = np.arange(len(rows))
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
 

@@ -32,14 +32,20 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return how much the sum of the values (T, ...) over each node's pods changes, (N, ...)."""
+        """Return how much the sum of the values over each node's pods changes, (N, ...).
+
+        `values` (T, ...) has one entry per distinct pod, as indexed by `info`.
+        """
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
             self._add_changes(values, total)
         return total
 
-    def add_to(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return each node's sums (N, ...) after the changes, given the `sums` before and the values (T, ...)."""
+    def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return a copy of the per-node sums (N, ...) with added pods' values added and removed pods' subtracted.
+
+        `values` (T, ...) has one entry per distinct pod, as indexed by `info`.
+        """
         total = sums.copy()
         if self:
             self._add_changes(values, total)
@@ -58,7 +64,8 @@ class Delta(msgspec.Struct, frozen=True):
 
     def restrict_to(self, rows: Rows) -> Delta:
         """Return the changes on these rows only, with each node numbered by its place among the rows."""
-        starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
+        starts = np.searchsorted(self.node, rows)
+        ends = np.searchsorted(self.node, rows, "right")
         counts = ends - starts
         change_indexes = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)

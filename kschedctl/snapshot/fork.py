@@ -81,11 +81,15 @@ class Fork:
             self.nonzero_requested,
         )
         copied = copy(self)
-        copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
+        copied.node = self.node.copy()
+        copied.touched = self.touched.copy()
+        copied.trail = self.trail.copy()
         copied._arrivals = self._arrivals and self._arrivals.copy()
-        copied.requested, copied.nonzero_requested = requested.copy(), nonzero_requested.copy()
+        copied.requested = requested.copy()
+        copied.nonzero_requested = nonzero_requested.copy()
         copied._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
-        copied._nominated_by_priority, copied.preempting = dict(self._nominated_by_priority), set(self.preempting)
+        copied._nominated_by_priority = dict(self._nominated_by_priority)
+        copied.preempting = set(self.preempting)
         copied._nominated_rows = copied._by_node = None
         copied.objects = self.objects.fork()
         return copied
@@ -223,7 +227,8 @@ class Fork:
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
         counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
         counted = counted[self.node[counted] >= 0]
-        node, info = self.node[counted], self.pods.info[counted]
+        node = self.node[counted]
+        info = self.pods.info[counted]
         if values.ndim == 1:
             np.add.at(total, node, values[info])
             return total
@@ -252,13 +257,16 @@ class Fork:
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
         if tally is None:
-            by_node = self.sum_by_node(weight_by_pod := weights())
-            tally = Tally(
-                weight_by_pod, domains, by_node if domains is None else domains.sums(by_node), len(self.trail)
-            )
+            weight_by_pod = weights()
+            sums = self.sum_by_node(weight_by_pod)
+            if domains is not None:
+                sums = domains.sums(sums)
+            tally = Tally(weight_by_pod, domains, sums, len(self.trail))
             if pod_key is not None:
                 drop_oldest_if_full(self._tallies, MAX_TALLIES)
-                tally = self._tallies[pod_key] = tally if self.closed is None else tally.compact()
+                if self.closed is not None:
+                    tally = tally.compact()
+                self._tallies[pod_key] = tally
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
@@ -391,7 +399,8 @@ class Fork:
         ]
         if not itself:
             return delta
-        infos, counted = self.pods.info[positions], np.ones(len(positions), np.bool_)
+        infos = self.pods.info[positions]
+        counted = np.ones(len(positions), np.bool_)
         counted[itself] = False
         counted &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], np.ones(int(counted.sum()), np.int64))

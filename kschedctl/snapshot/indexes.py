@@ -68,7 +68,8 @@ class ClusterObjects:
     def cluster(self) -> Cluster:
         """A cluster with all objects as they are now."""
         if self._replaced:
-            self._cluster, self._replaced = self._cluster.with_objects(self._replaced), {}
+            self._cluster = self._cluster.with_objects(self._replaced)
+            self._replaced = {}
         return self._cluster
 
     @property

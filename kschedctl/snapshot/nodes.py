@@ -20,7 +20,7 @@ V = TypeVar("V", bound=np.generic)
 
 
 class Domains:
-    """A partition of the nodes. `codes` (N,) are their domains, of which there are `size`; -1 for none."""
+    """A partition of the nodes into `size` domains. `codes` (N,) are the domains of the nodes, -1 for none."""
 
     def __init__(self, codes: Ints, size: int) -> None:
         self.codes, self.size = codes, size
@@ -231,7 +231,7 @@ class AllNodes(NodeColumns):
 
     @cached_property
     def _rows_in_joining_order(self) -> list[int]:
-        """The rows in the order in which the nodes joined, which is taken to be that of their names."""
+        """The rows in the order in which the nodes joined the cluster, assumed to be the order of their names."""
         return sorted(range(len(self)), key=self.names.__getitem__)
 
     def label(self, key: str) -> LabelColumn:

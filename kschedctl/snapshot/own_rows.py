@@ -18,7 +18,8 @@ class OwnRows:
 
     def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
         self.fork, self.rows = of, rows
-        self.nodes, self.objects = NodeSubset(of.nodes, rows), of.objects
+        self.nodes = NodeSubset(of.nodes, rows)
+        self.objects = of.objects
         self.allocatable = of.allocatable.take(rows, axis=0)
         self.requested, self.nonzero_requested = (m.take(rows, axis=0) for m in (of.requested, of.nonzero_requested))
         self.resources, self.requests, self.nonzero_requests = of.resources, of.requests, of.nonzero_requests

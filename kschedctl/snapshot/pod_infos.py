@@ -196,9 +196,9 @@ class PodInfos:
             key = meta.namespace, id(meta.labels)
             position = index_by_ids.get(key)
             if position is None:
-                position = index_by_ids[key] = index_by_content.setdefault(
-                    _encode((meta.namespace, meta.labels)), len(sets)
-                )
+                content = _encode((meta.namespace, meta.labels))
+                position = index_by_content.setdefault(content, len(sets))
+                index_by_ids[key] = position
             if position == len(sets):
                 sets.append((meta.namespace, meta.labels))
             ids.append(position)
@@ -223,12 +223,15 @@ class PodInfos:
         return self._label_sets_by_namespace.get(namespace, ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
-        """Return the numbers of the label sets that have this label key, by namespace and value."""
+        """Map (namespace, value) to the indexes of the label sets with this value of the label key. Cached."""
         if key not in self._sets_with:
-            numbers = self._sets_with[key] = {}
-            for number, (namespace, labels) in enumerate(self._label_sets[0]):
-                if (value := labels.get(key)) is not None:
-                    numbers.setdefault((namespace, value), []).append(number)
+            indexes: dict[tuple[str, str], list[int]] = {}
+            label_sets, _ = self._label_sets
+            for index, (namespace, labels) in enumerate(label_sets):
+                value = labels.get(key)
+                if value is not None:
+                    indexes.setdefault((namespace, value), []).append(index)
+            self._sets_with[key] = indexes
         return self._sets_with[key]
 
 

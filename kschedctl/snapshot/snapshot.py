@@ -95,7 +95,14 @@ class Snapshot:
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
-        return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
+        return cls(
+            cluster,
+            settings,
+            nodes=nodes,
+            pods=pods,
+            node=pods.find_node_rows(nodes.index),
+            demands=Demands(nodes, pods),
+        )
 
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
         """Return the snapshot without some nodes (N,), in which its pods are on these rows (P,).

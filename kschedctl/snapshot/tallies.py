@@ -61,8 +61,11 @@ class SparseTally(Tally):
     """A tally that stores only the weights and sums that are not zero."""
 
     def __init__(self, tally: Tally) -> None:
-        infos, slots = tally.weights.nonzero()[0], tally.sums.nonzero()[0]
-        self.domains, self.seen, self._size = tally.domains, tally.seen, len(tally.sums)
+        self.domains = tally.domains
+        self.seen = tally.seen
+        self._size = len(tally.sums)
+        infos = tally.weights.nonzero()[0]
+        slots = tally.sums.nonzero()[0]
         self._weights: dict[int, int] = dict(zip(infos.tolist(), tally.weights[infos].tolist(), strict=True))
         self._sums: dict[int, int] = dict(zip(slots.tolist(), tally.sums[slots].tolist(), strict=True))
 

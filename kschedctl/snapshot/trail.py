@@ -89,7 +89,9 @@ class Trail:
     def copy(self) -> Trail:
         """Return an independent copy."""
         copied = copy(self)
-        copied._moves, copied._numbers_by_info, copied._sorted = self._moves.copy(), defaultdict(list), 0
+        copied._moves = self._moves.copy()
+        copied._numbers_by_info = defaultdict(list)
+        copied._sorted = 0
         return copied
 
 
@@ -98,7 +100,7 @@ LATER = 1 << 32
 
 
 class Arrivals:
-    """The order in which pods came to their nodes. `seen` is the length of the trail that it includes.
+    """The order in which pods came to their nodes, up to the first `seen` moves of the trail.
 
     `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came since the
     snapshot, in which pods were on the rows `node` (P,).
@@ -106,13 +108,16 @@ class Arrivals:
 
     def __init__(self, node: Ints) -> None:
         self.seen = 0
-        self.node, self.place = node, np.arange(len(node))
+        self.node = node
+        self.place = np.arange(len(node))
         self.came = np.zeros(len(node), np.bool_)
 
     def copy(self) -> Arrivals:
         """Return an independent copy."""
         copied = copy(self)
-        copied.node, copied.place, copied.came = self.node.copy(), self.place.copy(), self.came.copy()
+        copied.node = self.node.copy()
+        copied.place = self.place.copy()
+        copied.came = self.came.copy()
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
@@ -144,7 +149,8 @@ class Arrivals:
         """Record that a pod left its node, whose last pod takes its place."""
         positions_on_node = np.flatnonzero(self.node == row)
         last = positions_on_node[self.place[positions_on_node].argmax()]
-        self.place[last], self.node[position] = self.place[position], -1
+        self.place[last] = self.place[position]
+        self.node[position] = -1
 
     def _extend_columns(self, pods: int) -> None:
         """Extend the columns for pods that the snapshot does not have."""

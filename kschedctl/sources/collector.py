@@ -142,8 +142,7 @@ class Collector:
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
         elif self.is_wanted(unique_kind_name(kind, version), version, place):
-            newer = is_newer_version(unique_kind_name(kind, version), version)
-            (self._add_newer if newer else self._add_object)(document, unique_kind_name(kind, version), place)
+            self._add_in_any_version(document, unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
@@ -243,9 +242,23 @@ class Collector:
         for index, item in enumerate(items or ()):
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
-    def _add_newer(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add an object in a newer version than the known ones, or record that its kind is incomplete."""
-        gap = read_newer_version(kind, document, lambda: self._add_object(document, kind, place))
+    def _add_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+        """Add an object of a wanted kind, whether its version is known or newer. Raises InputError."""
+        if is_newer_version(kind, version):
+            self._add_newer_version(document, kind, place)
+        else:
+            self._add_object(document, kind, place)
+
+    def _add_newer_version(self, document: dict[str, object], kind: str, place: Place) -> None:
+        """Add an object whose apiVersion is newer than the known ones, read as the newest known one.
+
+        If it cannot be read, record that its kind is incomplete. Otherwise, record a warning, once per version.
+        """
+
+        def add() -> None:
+            self._add_object(document, kind, place)
+
+        gap = read_newer_version(kind, document, add)
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
@@ -298,7 +311,8 @@ class Collector:
     def _add_manifest(self, document: dict[str, object], place: Place) -> None:
         """Add the manifest of a pod or workload, and warn about its API version and its fields."""
         self.manifests.append(Manifest(document, place))
-        kind, version = str(document["kind"]), str(document.get("apiVersion"))
+        kind = str(document["kind"])
+        version = str(document.get("apiVersion"))
         if warning := describe_lifecycle(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {warning}")
         self._warn_of_unknown_fields(document, place)

@@ -60,7 +60,10 @@ class ListReader:
     """A reader of one list, of which ``data`` is the beginning."""
 
     def __init__(self, data: bytes, head: re.Match[bytes], reader: Reader, collector: Collector, place: Place) -> None:
-        self._buffer, self._reader, self._collector, self._place = data[head.end() :], reader, collector, place
+        self._buffer = data[head.end() :]
+        self._reader = reader
+        self._collector = collector
+        self._place = place
         self._head = b"{" + head[1]
         meta = self._parse_strictly(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
@@ -214,7 +217,8 @@ class ListReader:
                     raise self._place.item(self._index + len(items)).error("invalid JSON: expected , or ] after it")
                 break
             items.append(self._buffer[start:end])
-            start, more = after.end(), bool(after[1])
+            start = after.end()
+            more = bool(after[1])
         try:
             self._collect_array(b"[" + b",".join(items) + b"]")
         except _UNDECODABLE:

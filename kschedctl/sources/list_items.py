@@ -147,7 +147,12 @@ class PodItems:
 
     def build_table(self) -> PodTable:
         """Build the table of all rows. No more rows can be added."""
-        self._templates, self._facts, self._texts, self._pods, self._parts, self._specs = {}, {}, {}, {}, {}, {}
+        self._templates = {}
+        self._facts = {}
+        self._texts = {}
+        self._pods = {}
+        self._parts = {}
+        self._specs = {}
         return self._builder.build()
 
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
@@ -179,7 +184,8 @@ class PodItems:
                 unschedulable_messages[index] = facts.unschedulable_message
             if status.message:
                 messages[index] = status.message[:MAX_MESSAGE_LENGTH]
-        metas, intern_namespace = [item.metadata for item in items], self._namespaces.setdefault
+        metas = [item.metadata for item in items]
+        intern_namespace = self._namespaces.setdefault
         texts = [  # in the order of PodTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
@@ -264,7 +270,9 @@ def _list_relevant_volumes(spec: Any) -> list[Volume]:
 
 def _build_common_pod(item: Any) -> Pod:
     """Build a pod from the decoded fields that the pods of a template share, without volumes."""
-    meta, spec, status = item.metadata, item.spec, item.status
+    meta = item.metadata
+    spec = item.spec
+    status = item.status
     return Pod(
         PodMeta(**{name: getattr(meta, name) for name in _METADATA_DECODED}),
         PodSpec(**{name: getattr(spec, name) for name in _SPEC_DECODED}),

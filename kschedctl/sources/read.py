@@ -175,7 +175,8 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
             place = Place(reader.name, number)
             data = ListReader(data, head, reader, collector, place).read().lstrip()
             data += reader.read(max(SMALL - len(data), 0))
-            number, collector.documents = number + 1, collector.documents + 1
+            number = number + 1
+            collector.documents = collector.documents + 1
         for value, index, line in parse_documents(read_content(reader, data), number):
             place = Place(reader.name, index, line)
             if is_named or (isinstance(value, dict) and value.get("kind")):

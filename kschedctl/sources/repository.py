@@ -220,10 +220,8 @@ def read_repository(
 
     Raises InputError if no file can be read, or, with ``strict``, if any file cannot be read.
     """
-    kustomizations, folders = (
-        Kustomizations(files),
-        RepositoryFolders(os.path.abspath(file) for file in files if file != STDIN),
-    )
+    kustomizations = Kustomizations(files)
+    folders = RepositoryFolders(os.path.abspath(file) for file in files if file != STDIN)
     reader = _RepositoryReader(kustomizations, folders)
     done = progress("Building", len(builds))
     for build in builds:
@@ -254,7 +252,8 @@ def _classify_template(file: str) -> SkipReason:
 
 def _is_object(value: JsonObject) -> bool:
     """Return whether the value looks like a Kubernetes object. Values of a chart may also have a ``kind``."""
-    kind, version = value.get("kind"), value.get("apiVersion", "")
+    kind = value.get("kind")
+    version = value.get("apiVersion", "")
     if not isinstance(kind, str) or not kind or not isinstance(version, str | None):
         return False
     return bool(version) or isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)

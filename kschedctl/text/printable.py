@@ -95,7 +95,8 @@ def rewrite_fit_error(message: str) -> str:
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return message
-    nodes, sentences = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
+    nodes = match[1]
+    sentences = _PREEMPTION.sub("", match[2]).removesuffix(".")
     reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
     none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):
@@ -106,7 +107,9 @@ def rewrite_fit_error(message: str) -> str:
 
 def _describe_reason(number: int, reason: str) -> str:
     """Describe the reason of a number of nodes."""
-    one, many = REASON_WORDS.get(reason, ("", ""))
-    if resource := reason.removeprefix("Insufficient ") if reason.startswith("Insufficient ") else "":
-        one, many = f"lacks {resource}", f"lack {resource}"
-    return f"{number:,} {one if number == 1 else many}" if one else f"{number:,} {reason}"
+    prefix, _, resource = reason.partition("Insufficient ")
+    if resource and not prefix:
+        singular, plural = f"lacks {resource}", f"lack {resource}"
+    else:
+        singular, plural = REASON_WORDS.get(reason, (reason, reason))
+    return f"{number:,} {singular if number == 1 else plural}"

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.autoscaling.cluster_autoscaler.estimator import MAX_GROUPS_PER_CONTROLLER, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import TemplateShape, build_comparison
+from kschedctl.autoscaling.cluster_autoscaler.similar_groups import TemplateShape, build_similarity_check
 
 Json = dict[str, Any]
 HOSTNAME, ZONE = "kubernetes.io/hostname", "failure-domain.beta.kubernetes.io/zone"
@@ -120,7 +120,7 @@ SIMILAR = {
 @pytest.mark.parametrize("name", SIMILAR)
 def test_similar(name: str) -> None:
     one, other, wanted = SIMILAR[name]
-    alike = build_comparison(AutoscalerOptions(balancing_ignore_labels=("example.com/ready",)))
+    alike = build_similarity_check(AutoscalerOptions(balancing_ignore_labels=("example.com/ready",)))
     assert alike(one.template, other.template) is wanted
     assert alike(other.template, one.template) is wanted
 

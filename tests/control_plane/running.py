@@ -22,10 +22,10 @@ BOUND_BY_SCHEDULER = ("PersistentVolumeClaim", "PersistentVolume", "ResourceClai
 def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | None = None) -> None:
     """Run controllers and scheduler until nothing changes. Fails if that does not happen."""
     for _ in range(MOST_ROUNDS):
-        before = len(store.log), str(store.documents())
+        before = len(store.log), store.encode()
         workloads.reconcile(store)
         objects.reconcile(store)
-        if (len(store.log), str(store.documents())) == before and not schedule(store, gates, config):
+        if (len(store.log), store.encode()) == before and not schedule(store, gates, config):
             return
     raise AssertionError(f"the control plane does not settle: {store.log[-10:]}")
 
@@ -33,7 +33,7 @@ def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | No
 def schedule(store: Store, gates: Mapping[str, bool] | None, config: Json | None) -> bool:
     """Schedule the waiting pods by our replay, with bindings and preemptions, and return whether anything changed."""
     waiting = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
-    seen = str(store.documents())
+    seen = store.encode()
     if not waiting or seen == getattr(store, "seen", None):
         return False
     store.seen = seen  # type: ignore[attr-defined]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import count
 from typing import Any, NamedTuple
+
+import msgspec
 
 from control_plane.immutability import refusal
 from control_plane.patches import json_patch, merge_patch, strategic_patch
@@ -54,11 +57,16 @@ class Store:
 
     def copy(self) -> Store:
         other = Store(())
-        other.objects, other.numbers = deepcopy(self.objects), count(next(self.numbers) + 1000)
+        other.objects = pickle.loads(pickle.dumps(self.objects))  # many times faster than deepcopy
+        other.numbers = count(next(self.numbers) + 1000)
         return other
 
     def documents(self) -> list[Json]:
         return list(self.objects.values())
+
+    def encode(self) -> bytes:
+        """Return all objects as JSON, by which changes are noticed."""
+        return msgspec.json.encode(self.documents())
 
     def of_kind(self, kind: str) -> list[Json]:
         return [each for key, each in self.objects.items() if key.kind == kind]

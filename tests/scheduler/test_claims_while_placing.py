@@ -138,7 +138,7 @@ def objects(random: Random) -> list[Json]:
     return [*found, *devices(random, names), *volumes(random), *pods(random)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
     random = Random(seed)
@@ -181,7 +181,7 @@ def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str
     return len(cycle.feasible), {view.nodes.names[row] for row in cycle.scores.best.tolist()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
     """Of pods that fit nowhere, whatever claims they have: a cycle of their own finds no node, and says the same."""
@@ -215,7 +215,7 @@ def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPat
     assert all("0/1 nodes are available: 1 cannot allocate all claims." in each.message for each in outcomes[1:])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_clones_have_devices_of_their_own(seed: int) -> None:
     """Copies of a pod for whose extended resources devices stand: as pods of other names fare, one cycle after another.

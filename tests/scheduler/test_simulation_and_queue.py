@@ -200,7 +200,7 @@ def backoffs_alone(time_passes: Any) -> Any:
 
 
 @pytest.mark.parametrize("gates", [GANGS, WHOLE_GANGS], ids=["gangs", "whole gangs"])
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=OUTDONE)
 @example(seed=STARVING)
@@ -210,14 +210,14 @@ def test_gangs_are_placed_alike(gates: dict[str, bool], seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_pods_are_placed_alike(version: str, seed: int) -> None:
     compare(Cluster.from_objects(objects(Random(seed), 0), kube_version=version))
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=GOING_ROUND)
 def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:

@@ -150,8 +150,13 @@ def _validate_restart_policy(
 
     Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy.
     """
-    policy, at = container.restart_policy, (*path, "restartPolicy")
-    allowed = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
+    policy = container.restart_policy
+    at = (*path, "restartPolicy")
+    allowed: tuple[str, ...] | None = None
+    if options.container_restart_rules:
+        allowed = RESTART_POLICIES
+    elif init:
+        allowed = ("Always",)
     if policy is None:
         return
     if allowed is None:

@@ -162,7 +162,8 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
     yield from validate_not_negative(spec.completions or 0, (*path, "completions"))
     yield from _validate_completion_mode(spec, path)
     yield from validate_template(spec.template, (*path, "template"), options)
-    at, policy = (*path, "template", "spec", "restartPolicy"), spec.template.spec.restart_policy
+    at = (*path, "template", "spec", "restartPolicy")
+    policy = spec.template.spec.restart_policy
     if policy in ("", "Always"):
         yield required(at, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):

@@ -206,7 +206,8 @@ def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> Va
     """Validate that minDomains is positive and used only with DoNotSchedule. Upstream: validateMinDomains."""
     if constraint.min_domains is None:
         return
-    at, action = (*path, "minDomains"), constraint.when_unsatisfiable
+    at = (*path, "minDomains")
+    action = constraint.when_unsatisfiable
     yield from validate_positive(constraint.min_domains, at)
     if action != ACTIONS[0]:
         rule = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
@@ -285,7 +286,8 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate a toleration's operator and value. Upstream reports invalid values as errors of the operator."""
-    at, value = (*path, "operator"), toleration.value
+    at = (*path, "operator")
+    value = toleration.value
     match toleration.operator:
         case "Equal" | "":
             if problems := names.validate_label_value(value):

@@ -32,8 +32,9 @@ POD_HOLDERS = frozenset(
     }
 )
 """The kinds that are a pod or contain a pod template."""
-KARPENTER_KINDS, KARPENTER_GROUP = frozenset({"NodePool", "NodeClaim", "NodeOverlay"}), "karpenter.sh"
+KARPENTER_KINDS = frozenset({"NodePool", "NodeClaim", "NodeOverlay"})
 """Kinds of Karpenter whose names occur in other API groups as well."""
+KARPENTER_GROUP = "karpenter.sh"
 _TYPO_SIMILARITY = 0.8
 """The similarity, from 0 to 1, from which on a name is taken for a typo of another."""
 _GUESS_SIMILARITY = 0.7

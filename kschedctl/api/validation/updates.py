@@ -105,11 +105,9 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
-    difference = (
-        None
-        if old.get("suspend")
-        else find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
-    )
+    if old.get("suspend"):
+        return
+    difference = find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
     if difference is not None:
         yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=difference)
 
@@ -122,19 +120,22 @@ def find_difference(new: object, old: object, location: Path) -> Path | None:
     >>> find_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')
     """
+    parts: list[tuple[str | int, object, object]]
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        differences = (
-            find_difference(new[key], old.get(key), (*location, key)) for key in new if not _is_unset(new[key])
-        )
-        return next((path for path in differences if path is not None), None)
-    if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
+        parts = [(key, value, old.get(key)) for key, value in new.items() if not _is_unset(value)]
+    elif isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
             return (*location, len(old))
-        pairs = zip(range(len(new)), new, old, strict=False)
-        return next(
-            (p for i, mine, theirs in pairs if (p := find_difference(mine, theirs, (*location, i))) is not None), None
-        )
-    return None if new == old or (not new and old is None) or _is_same_amount(new, old, location) else location
+        parts = [(i, new[i], old[i]) for i in range(len(new))]
+    elif new == old or (not new and old is None) or _is_same_amount(new, old, location):
+        return None
+    else:
+        return location
+    for step, new_part, old_part in parts:
+        difference = find_difference(new_part, old_part, (*location, step))
+        if difference is not None:
+            return difference
+    return None
 
 
 def _is_unset(value: object) -> bool:

@@ -92,7 +92,8 @@ class ClusterSnapshot:
     def fork(self) -> ClusterSnapshot:
         """Return an independent copy that shares only the cursor."""
         copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
-        copy._incoming, copy._on = self._incoming, dict(self._on)
+        copy._incoming = self._incoming
+        copy._on = dict(self._on)
         return copy
 
     # -- nodes ----------------------------------------------------------------------------------------------------
@@ -217,25 +218,27 @@ class ClusterSnapshot:
         return refusal
 
     def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next node that accepts it. Return the node's row, or None if no node does.
+        """Put a pod on the next node that accepts it, in turn. Return the node's row, or None if no node does.
 
-        ``acceptable`` is an (M,) mask over the universe that limits which nodes are tried.
+        The search begins after the node that was chosen last, which the cursor holds, and wraps around. ``acceptable``
+        limits which nodes are tried: an (M,) mask, one per node of the universe.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:
             return None
-        view, rows = self._get_current_view()
+        view, view_rows = self._get_current_view()
         feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
-        order = self._rows
-        fits = feasible[rows[order]]
+        existing_rows = self._existing_rows
+        fits = feasible[view_rows[existing_rows]]
         if acceptable is not None:
-            fits &= acceptable[order]
-        places = np.flatnonzero(fits)
-        if not len(places):
+            fits &= acceptable[existing_rows]
+        fitting_places = np.flatnonzero(fits)
+        if not len(fitting_places):
             return None
-        start = (self.cursor.last + 1) % len(order)
-        self.cursor.last = int(places[np.argmin((places - start) % len(order))])
-        row = Row(int(order[self.cursor.last]))
+        start = (self.cursor.last + 1) % len(existing_rows)
+        steps = (fitting_places - start) % len(existing_rows)
+        self.cursor.last = int(fitting_places[np.argmin(steps)])
+        row = Row(int(existing_rows[self.cursor.last]))
         self.put_pod(position, row)
         return row
 
@@ -251,8 +254,8 @@ class ClusterSnapshot:
         return accepting
 
     @property
-    def _rows(self) -> np.ndarray:
-        """The rows of the existing nodes, in order."""
+    def _existing_rows(self) -> np.ndarray:
+        """``order`` as an array."""
         if self._ordered is None:
             self._ordered = np.array(self.order)
         return self._ordered

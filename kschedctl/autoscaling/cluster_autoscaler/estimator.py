@@ -46,7 +46,10 @@ class Estimator:
         max_nodes: int | None,
         get_position: Callable[[Pod], Position],
     ) -> None:
-        self.snapshot, self.row, self.template, self.get_position = snapshot.fork(), row, template, get_position
+        self.snapshot = snapshot.fork()
+        self.row = row
+        self.template = template
+        self.get_position = get_position
         self.remaining_nodes = max_nodes
         self.added: list[Row] = []
         self.used: set[Row] = set()
@@ -179,7 +182,8 @@ def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
         if controller is None or is_daemon_set_pod(pod):
             groups.append(EquivalenceGroup([pod]))
             continue
-        controller_groups, similarity = by_controller.setdefault(controller.uid, {}), compute_similarity_key(pod)
+        controller_groups = by_controller.setdefault(controller.uid, {})
+        similarity = compute_similarity_key(pod)
         if similarity in controller_groups:
             controller_groups[similarity].pods.append(pod)
             continue

@@ -130,7 +130,8 @@ class Expanders:
                 )
                 continue
             if max(numbers) > highest:
-                best, highest = [], max(numbers)
+                best = []
+                highest = max(numbers)
             if max(numbers) == highest:
                 best.append(option)
         if not best:

@@ -33,7 +33,9 @@ class GrowingGroups:
         self._groups: dict[str, JsonObject] = {
             str(group["id"]): {**group, **overridden_limit} for group in node_groups.groups
         }
-        self._node_groups, self._now, self._active = node_groups, now, dict(node_groups.active_scale_ups)
+        self._node_groups = node_groups
+        self._now = now
+        self._active = dict(node_groups.active_scale_ups)
         _, self._faults = read_options(node_groups.options)
         self.sources = node_groups.sources
 
@@ -46,7 +48,8 @@ class GrowingGroups:
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return what the templates of empty groups lack, by pod. Raises InputError."""
-        groups, options = list(self._groups.values()), self._node_groups.options
+        groups = list(self._groups.values())
+        options = self._node_groups.options
         _, report = replay_loop(_mark_waiting_pods(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
@@ -57,7 +60,8 @@ class GrowingGroups:
     def grow(self, cluster: Cluster) -> NewNodes:
         """Run one loop, and return its new nodes with the reasons why other pods get none."""
         marked = _mark_waiting_pods(cluster)
-        groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._node_groups.options)
+        groups = read_groups(list(self._groups.values()))
+        flags, _faults = read_options(self._node_groups.options)
         run = run_loop(AutoscalerLoop.begin(marked, groups, flags, self._now, self._active))
         report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}
@@ -69,7 +73,8 @@ class GrowingGroups:
         nodes: dict[str, tuple[Node, ...]] = {}
         daemons: list[Pod] = []
         for increase in run.increases:
-            group, template = increase.group.id, run.loop.templates[increase.group.id]
+            group = increase.group.id
+            template = run.loop.templates[increase.group.id]
             new_nodes = list(_iter_new_nodes(template, group, cluster, increase.new_size - increase.size))
             nodes[group] = tuple(new_node.node for new_node in new_nodes)
             daemons += [pod for new_node in new_nodes for pod in new_node.pods]

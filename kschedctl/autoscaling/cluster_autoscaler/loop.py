@@ -83,9 +83,18 @@ class AutoscalerLoop:
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
         _adjust_placed_pods(snapshot, lists.placed, cluster.pods.keys())
-        unschedulable = lists.unschedulable
         return cls(
-            cluster, groups, options, moment, nodes, health, templates, unschedulable, upcoming, not_started, snapshot
+            cluster,
+            groups,
+            options,
+            now=moment,
+            nodes=nodes,
+            health=health,
+            templates=templates,
+            unschedulable=lists.unschedulable,
+            upcoming=upcoming,
+            not_started=not_started,
+            snapshot=snapshot,
         )
 
     def get_position(self, pod: Pod) -> Position:
@@ -199,7 +208,8 @@ def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
 
     If that is unknown, they are in the table's order.
     """
-    ranks, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
+    ranks = cluster.listed.get("Pod")
+    rows = range(len(cluster.pods))
     if not ranks:
         return rows
     order = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]

@@ -54,7 +54,9 @@ class _TemplateFacts(NamedTuple):
 def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
     """List the pods in these rows that are placed or unschedulable. Other pods are left out."""
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
-    template, names, node = pods.template.tolist(), pods.node.values, pods.node.codes.tolist()
+    template = pods.template.tolist()
+    names = pods.node.values
+    node = pods.node.codes.tolist()
     lists = PodLists([], [])
     for row in rows:
         facts, name = template_facts[template[row]], names[node[row]]
@@ -75,7 +77,8 @@ def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts
     """Read the properties that a template's pods share, or return None if they have ended."""
     if pod.terminated:
         return None
-    nominated, is_being_deleted = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
+    nominated = pod.status.nominated_node_name
+    is_being_deleted = bool(pod.metadata.deletion_timestamp)
     return _TemplateFacts(is_being_deleted, nominated, is_unschedulable(pod), not is_expendable(pod, options))
 
 
@@ -128,11 +131,15 @@ def list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
 
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Return whether the pod has waited for the flag's and its annotation's delay, whichever is longer."""
+    """Return whether the pod is older than the longer of two delays.
+
+    The delays are set by ``--new-pod-scale-up-delay`` and by the pod's annotation. ``now`` is in microseconds.
+    """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    return (now - _get_creation_time(pod)) * 1000 > delay
+    age = (now - _get_creation_time(pod)) * 1000  # in nanoseconds, as the delay
+    return age > delay
 
 
 def all_are_new(pods: Sequence[Pod], now: int) -> bool:

@@ -58,22 +58,29 @@ def scale_down(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> ScaleDown:
-    """Replay the scale-down in the next loop of the Cluster Autoscaler (release 1.36). Raises InputError.
+    """Replay the scale-down in the next loop of the Cluster Autoscaler (release 1.36).
 
-    The arguments are those of ``scale_up``.
+    ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, and ``now`` is an
+    RFC 3339 time. ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet.
+    ``begin`` reports the progress of the trial removals. Invalid groups and options are left out and reported as
+    ``faults``. Raises InputError for an invalid ``now``.
     """
-    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    groups = read_groups(node_groups)
+    flags, option_faults = read_options(options or {})
+    faults = (*groups.errors, *option_faults)
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
-    faults = (*groups.errors, *faults)
+
+    # before the scale-up, which places waiting pods on the nodes of the loop's snapshot
     single_removals = SingleRemovals(loop)
-    alone = single_removals.try_all(begin)
-    blocking_pods = single_removals.find_blocking_pods(alone)
-    growth = run_loop(loop)
-    if not growth.begun:
-        return replace(_build_report(growth, None, alone), faults=faults)
-    plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in growth.increases})
+    removal_by_node = single_removals.try_all(begin)
+    blocking_pods = single_removals.find_blocking_pods(removal_by_node)
+
+    scale_up_run = run_loop(loop)
+    if not scale_up_run.begun:
+        return replace(_build_report(scale_up_run, None, removal_by_node), faults=faults)
+    plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in scale_up_run.increases})
     plan.plan_removals()
-    return replace(_build_report(growth, plan, alone), kept=blocking_pods, faults=faults)
+    return replace(_build_report(scale_up_run, plan, removal_by_node), kept=blocking_pods, faults=faults)
 
 
 @dataclass(eq=False)
@@ -154,7 +161,9 @@ class ScaleDownPlan:
 
     def _find_ineligibility_reason(self, node: Node) -> str:
         """Return why the node is not considered for removal, or "". Record the node's utilization."""
-        options, name, group = self.loop.options, node.metadata.name, self.find_group(node)
+        options = self.loop.options
+        name = node.metadata.name
+        group = self.find_group(node)
         if is_being_deleted(node, self.loop.now):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
@@ -185,12 +194,14 @@ class ScaleDownPlan:
 
     def _find_removable(self, eligible: Sequence[Node]) -> None:
         """Try to remove the eligible nodes one after the other, up to twice the allowed parallelism."""
-        loop, max_count = self.loop, 2 * self.loop.options.max_scale_down_parallelism
+        loop = self.loop
+        max_count = 2 * self.loop.options.max_scale_down_parallelism
         removals = RemovalSimulator(loop.snapshot.fork(), self.rules, loop.get_pod)
         acceptable = build_row_mask(loop, self._list_started_nodes())
         count = 0
         for node in eligible:
-            name, row = node.metadata.name, loop.get_row(node.metadata.name)
+            name = node.metadata.name
+            row = loop.get_row(node.metadata.name)
             if count >= max_count:
                 return
             removal = self.removals[name] = removals.try_removal(row, acceptable, keep=True)
@@ -217,7 +228,8 @@ class ScaleDownPlan:
         Nodes stay if they have not been unneeded long enough, if a minimum would be violated, or if the removal has to
         wait for pods. Atomic groups are removed as a whole.
         """
-        sizes, limits = dict(self.targets), self._track_resources_above_minimum()
+        sizes = dict(self.targets)
+        limits = self._track_resources_above_minimum()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
         ordered = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
         allowed = [node for node in ordered if self._reserve_removal(node, sizes, limits)]
@@ -257,7 +269,8 @@ class ScaleDownPlan:
 
     def _find_wait_reason(self, node: Node) -> str:
         """Return why the node's removal has to wait, or "". In a first loop, no waiting time has passed."""
-        options, group = self.loop.options, self.find_group(node)
+        options = self.loop.options
+        group = self.find_group(node)
         assert group is not None
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
@@ -371,7 +384,8 @@ def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: M
 
 def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
     """Build the report entry of one node."""
-    name, group = node.metadata.name, plan.find_group(node)
+    name = node.metadata.name
+    group = plan.find_group(node)
     removal = plan.removals.get(name)
     names = plan.loop.snapshot.universe.nodes.names
     unneeded = removal is not None and not removal.reason
@@ -388,11 +402,11 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
         group.id if group else "",
         candidate,
         state,
-        plan.reasons.get(name),
-        build_blocking_pod_report(removal) if removal else None,
-        plan.utilization.get(name),
-        {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
-        alone.get(name),
+        reason=plan.reasons.get(name),
+        blocking_pod=build_blocking_pod_report(removal) if removal else None,
+        utilization=plan.utilization.get(name),
+        moves={pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
+        alone=alone.get(name),
     )
 
 

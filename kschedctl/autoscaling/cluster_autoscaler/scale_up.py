@@ -25,7 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
     TemplateShape,
     balance_increases,
-    build_comparison,
+    build_similarity_check,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
@@ -87,9 +87,10 @@ def replay_loop(
 ) -> tuple[ScaleUpRun, ScaleUp]:
     """Replay the next loop, and return the run together with its report.
 
-    New nodes can be created from the run. The arguments are those of ``scale_up``.
+    New nodes can be created from the run. ``scale_up`` describes the arguments.
     """
-    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    groups = read_groups(node_groups)
+    flags, faults = read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
     run = run_loop(loop, begin)
@@ -162,7 +163,8 @@ class ScaleUpRun:
         if not pods:
             self.result = NOT_NEEDED
         elif max_nodes > 0 and loop.ready_count >= max_nodes:
-            self.result, self.limited = LIMITED, list(pods)
+            self.result = LIMITED
+            self.limited = list(pods)
             self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
         elif all_are_new(pods, loop.now):
             self.result = COOLDOWN
@@ -231,7 +233,8 @@ class ScaleUpRun:
 
     def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
         """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group)
+        snapshot = self.loop.snapshot.fork()
+        row = self.loop.get_template_row(group)
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
@@ -268,7 +271,8 @@ class ScaleUpRun:
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Record for each equivalence group whether a new node of the node group accepts its pods."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group.id)
+        snapshot = self.loop.snapshot.fork()
+        row = self.loop.get_template_row(group.id)
         snapshot.add_node(row)
         for pods in groups:
             refusal = snapshot.find_rejection(self.loop.get_position(pods.first), row)
@@ -319,7 +323,7 @@ class ScaleUpRun:
         accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}
         if not accepted:
             return []
-        are_similar = build_comparison(self.loop.options)
+        are_similar = build_similarity_check(self.loop.options)
         similar = []
         for other in growable:
             if other.id == group.id or not are_similar(self._build_shape(group), self._build_shape(other)):
@@ -357,7 +361,8 @@ class ScaleUpRun:
 
     def _cap_by_max_total(self, count: int) -> int | None:
         """Return how many of ``count`` nodes the cluster's maximum allows, or None if it allows none."""
-        max_nodes, current = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
+        max_nodes = self.loop.options.max_nodes_total
+        current = len(self.loop.snapshot.order)
         if max_nodes <= 0 or current + count <= max_nodes:
             return count
         self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
@@ -373,7 +378,8 @@ class ScaleUpRun:
             if not limits.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balance_increases([best.group, *similar], count):
-            group, template = increase.group, loop.templates[increase.group.id].node
+            group = increase.group
+            template = loop.templates[increase.group.id].node
             allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
                 limits.charge_nodes(group.id, template, allowed)
@@ -477,9 +483,9 @@ class ScaleUpRun:
             tuple(map(describe_source, template.pods)),
             requested["cpu"],
             requested["memory"],
-            tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
-            {name: value for name, value in meta.labels.items() if name != HOSTNAME},
-            template.node.spec.unschedulable,
+            taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
+            labels={name: value for name, value in meta.labels.items() if name != HOSTNAME},
+            unschedulable=template.node.spec.unschedulable,
         )
 
     def _sum_requests(self, pods: Iterable[Pod]) -> Counter[str]:

@@ -35,7 +35,7 @@ class Increase(NamedTuple):
     new_size: int
 
 
-def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
+def build_similarity_check(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
     """Build the function that decides whether two templates are similar.
 
     With ``--balancing-label``, templates are similar if these labels are equal. Otherwise, their resources and all

@@ -57,7 +57,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
     templates: dict[str, NodeTemplate] = {}
     for group in groups.all:
         if example := examples.get(group.id) or (poor_examples.get(group.id) if group.template is None else None):
-            templates[group.id] = _build_from_node(group, example, sources)
+            templates[group.id] = _build_template_from_node(group, example, sources)
         elif group.template is not None:
             templates[group.id] = _build_from_cloud(group, group.template, sources)
     return templates
@@ -82,18 +82,24 @@ def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> 
     return first
 
 
-def _build_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
+def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
     """Build a template from a node with its mirror and DaemonSet pods.
 
-    Pods of other DaemonSets are added if a flag says so or if they can preempt other pods.
+    Pods of DaemonSets that have no pod on the node are added with ``--force-ds``, or if they can preempt other pods.
     """
-    fresh = _build_fresh_node(group, node, sources.options)
+    template_node = _build_fresh_node(group, node, sources.options)
     pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
-    kept = [pod for pod in pods_on_node if is_mirror(pod) or is_daemon_set_pod(pod)]
-    running = {c.uid for pod in pods_on_node if (c := get_controller(pod)) and c.kind == "DaemonSet"}
-    pending = [workload for workload in sources.daemon_sets if workload.metadata.uid not in running]
-    forced = [pod for pod in iter_daemon_pods(fresh, pending) if sources.options.force_daemon_sets or _can_preempt(pod)]
-    return NodeTemplate(fresh, tuple(_iter_pod_copies(fresh, [*kept, *forced])))
+    kept_pods = [pod for pod in pods_on_node if is_mirror(pod) or is_daemon_set_pod(pod)]
+
+    controllers = [get_controller(pod) for pod in pods_on_node]
+    running_uids = {owner.uid for owner in controllers if owner and owner.kind == "DaemonSet"}
+    missing_daemon_sets = [workload for workload in sources.daemon_sets if workload.metadata.uid not in running_uids]
+    added_pods = [
+        pod
+        for pod in iter_daemon_pods(template_node, missing_daemon_sets)
+        if sources.options.force_daemon_sets or _can_preempt(pod)
+    ]
+    return NodeTemplate(template_node, tuple(_iter_pod_copies(template_node, [*kept_pods, *added_pods])))
 
 
 def _build_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:

@@ -42,7 +42,8 @@ def compute_utilization(
     node: Node, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules, options: AutoscalerOptions
 ) -> Utilization | None:
     """Compute a node's utilization by the requests of its pods, or return None if it offers no CPU or memory."""
-    pods, allocatable = list(pods), node_facts.get_allocatable(node)
+    pods = list(pods)
+    allocatable = node_facts.get_allocatable(node)
     if has_gpu_label(node, options):
         gpu = _compute_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
@@ -61,7 +62,8 @@ def _compute_share(
     name: str, allocatable: Requested, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules
 ) -> float | None:
     """Return the share of a resource that pods request, or None if the node does not offer the resource."""
-    available, requested = allocatable.get(name, 0), 0
+    available = allocatable.get(name, 0)
+    requested = 0
     if not available:
         return None
     for pod, requests in pods:

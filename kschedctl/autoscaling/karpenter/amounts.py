@@ -99,7 +99,8 @@ class AmountColumns:
 
         ``values`` are the available amounts if they differ from the stored ones.
         """
-        fits, available = self._has_no_negative.copy(), self.values if values is None else values
+        fits = self._has_no_negative.copy()
+        available = self.values if values is None else values
         for name, amount in amounts.items():
             if name in self.names:
                 np.logical_and(fits, available[:, self.names[name]] >= amount, out=fits)

@@ -117,12 +117,12 @@ class CandidateSearch:
             state,
             state.node,
             state.claim,
-            pool,
-            type,
-            pods,
-            find_node_price(state.labels, type),
-            BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
-            costs * self._compute_remaining_lifetime(state.claim),
+            pool=pool,
+            type=type,
+            pods=pods,
+            price=find_node_price(state.labels, type),
+            move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
+            disruption_cost=costs * self._compute_remaining_lifetime(state.claim),
         )
 
     def _describe_pod_blocker(self, state: StateNode) -> str:

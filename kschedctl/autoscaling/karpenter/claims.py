@@ -101,7 +101,7 @@ class NewClaim:
         """Create an empty NodeClaim from a template, with a placeholder hostname."""
         requirements = Requirements(template.requirements)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (host,))])
-        return cls(template, groups, host, settings, requirements, options)
+        return cls(template, groups, host, settings=settings, requirements=requirements, options=options)
 
     def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """Return the claim's state with the pod added, or the reason why the pod cannot join."""
@@ -255,7 +255,8 @@ class Reservations:
 
     def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
         """Make a host hold exactly these reservations, and adjust the remaining capacity."""
-        requested, previous = set(reservations), self.held.get(host, set())
+        requested = set(reservations)
+        previous = self.held.get(host, set())
         for reservation in requested - previous:
             self.remaining[reservation] -= 1
         for reservation in previous - requested:

@@ -251,7 +251,8 @@ class Consolidation:
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
         """Restrict the replacement to types that are cheaper than the nodes. Return an error if none is left, or ""."""
-        price, claim = sum(candidate.price for candidate in candidates), offer.claim
+        price = sum(candidate.price for candidate in candidates)
+        claim = offer.claim
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
             return self._restrict_spot_to_spot(offer, price, len(candidates))

@@ -63,7 +63,8 @@ def disrupt(
 
     ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
     """
-    catalog, parsed_options = read_instance_types(instance_types), read_karpenter_options(options or {})
+    catalog = read_instance_types(instance_types)
+    parsed_options = read_karpenter_options(options or {})
     return DisruptionReplay(KarpenterSetting.for_cluster(cluster, catalog, parsed_options, now)).build_report(begin)
 
 
@@ -88,7 +89,8 @@ class MethodRound:
 
     def take_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """Return the candidates that the budgets of their pools allow to disrupt together, in order."""
-        remaining, taken = dict(self.budgets), []
+        remaining = dict(self.budgets)
+        taken = []
         for candidate in candidates:
             name = candidate.pool.metadata.name
             if remaining[name]:
@@ -133,7 +135,8 @@ class DisruptionReplay:
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
             if not state.managed:
                 continue
-            name, candidate = state.name, alone.get(state.name)
+            name = state.name
+            candidate = alone.get(state.name)
             if candidate is None:
                 pods = self.setting.limits.find_unhealthy_pods(single.blocking_budgets.get(name, ""))
                 yield NodeFate(
@@ -155,9 +158,9 @@ class DisruptionReplay:
                 name,
                 state.pool,
                 fate,
-                candidate.price,
-                len(candidate.pods),
-                reason,
+                price=candidate.price,
+                pods=len(candidate.pods),
+                why=reason,
                 cause=soft.sentence if soft else "",
                 soft_constraints=soft,
             )
@@ -225,7 +228,8 @@ class DisruptionReplay:
     def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to consolidate as many of the first candidates as possible together, found by bisection."""
         budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
-        low, high = 1, min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
+        low = 1
+        high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
         if low <= high and not self.setting.pools.pools:
@@ -240,7 +244,9 @@ class DisruptionReplay:
                 else {}
             )
             if removal and _all_have_types(removal) and all(score.is_approved for score in scores.values()):
-                best, low, shown = removal, middle + 1, scores
+                best = removal
+                low = middle + 1
+                shown = scores
             else:
                 high = middle - 1
                 if not best and scores:
@@ -375,9 +381,9 @@ def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
         candidate.name,
         candidate.pool.metadata.name,
         candidate.price,
-        candidate.move_cost,
-        candidate.disruption_cost,
-        candidate.savings_ratio,
+        reschedule_disruption_cost=candidate.move_cost,
+        disruption_cost=candidate.disruption_cost,
+        savings_ratio=candidate.savings_ratio,
     )
 
 

@@ -127,7 +127,8 @@ def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
 
 def _matches_day(moment: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
     """Return whether the month and the day match. If both day fields are restricted, one of them is enough."""
-    by_date, by_week = moment.day in sets[2], (moment.weekday() + 1) % 7 in sets[4]
+    by_date = moment.day in sets[2]
+    by_week = (moment.weekday() + 1) % 7 in sets[4]
     needs_both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
     return moment.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
 

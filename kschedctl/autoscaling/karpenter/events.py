@@ -69,7 +69,8 @@ class EventLog:
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":
             return
-        length, started = parse_protection_duration(annotation), pod.status.start_time
+        length = parse_protection_duration(annotation)
+        started = pod.status.start_time
         if length <= 0:
             fault = _describe_duration_error(annotation)
             message = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"

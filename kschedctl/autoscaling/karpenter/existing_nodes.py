@@ -192,7 +192,7 @@ class ExistingNode:
         for pod in state.pods if limits else ():
             taken = merge_volumes(taken, volumes.map_claims_by_driver(pod))
         room = to_thousandths(subtract_quantities(state.available, _compute_missing_daemon_requests(state, daemons)))
-        return cls(state, room, requirements, ports, limits, taken, settling)
+        return cls(state, room, requirements, ports=ports, limits=limits, volumes=taken, settling=settling)
 
 
 @dataclass(eq=False)

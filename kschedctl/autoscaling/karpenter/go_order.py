@@ -141,14 +141,17 @@ class _PatternDefeatingSort:
         if keys[second] < keys[first]:
             first, second, swaps = second, first, swaps + 1
         if keys[third] < keys[second]:
-            second, swaps = third, swaps + 1
+            second = third
+            swaps = swaps + 1
         if keys[second] < keys[first]:
-            second, swaps = first, swaps + 1
+            second = first
+            swaps = swaps + 1
         return second, swaps
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:
         """Sort an almost sorted range with a few shifts. Return whether it is sorted."""
-        keys, index = self.keys, start + 1
+        keys = self.keys
+        index = start + 1
         for _ in range(MAX_SHIFTS):
             while index < end and keys[index] >= keys[index - 1]:
                 index += 1
@@ -162,7 +165,9 @@ class _PatternDefeatingSort:
 
     def _shift_pair(self, index: int, start: int, end: int) -> None:
         """Move the keys at ``index - 1`` and ``index`` to their places on the left and on the right."""
-        keys, left, right = self.keys, index - 1, index + 1
+        keys = self.keys
+        left = index - 1
+        right = index + 1
         while index - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)
             left -= 1
@@ -176,7 +181,9 @@ class _PatternDefeatingSort:
         The pivot must be the smallest key of the range.
         """
         self.swap(start, pivot)
-        keys, left, right = self.keys, start + 1, end - 1
+        keys = self.keys
+        left = start + 1
+        right = end - 1
         least = keys[start]
         while True:
             while left <= right and keys[left] <= least:
@@ -186,13 +193,17 @@ class _PatternDefeatingSort:
             if left > right:
                 return left
             self.swap(left, right)
-            left, right = left + 1, right - 1
+            left = left + 1
+            right = right - 1
 
     def partition(self, start: int, end: int, pivot: int) -> tuple[int, bool]:
         """Move smaller keys before the pivot. Return the pivot's new index and whether no other key moved."""
         self.swap(start, pivot)
-        keys, left, right = self.keys, start + 1, end - 1
-        key, moved = keys[start], False
+        keys = self.keys
+        left = start + 1
+        right = end - 1
+        key = keys[start]
+        moved = False
         while True:
             while left <= right and keys[left] < key:
                 left += 1
@@ -202,4 +213,6 @@ class _PatternDefeatingSort:
                 self.swap(right, start)
                 return right, not moved
             self.swap(left, right)
-            left, right, moved = left + 1, right - 1, True
+            left = left + 1
+            right = right - 1
+            moved = True

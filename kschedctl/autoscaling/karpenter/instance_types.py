@@ -136,15 +136,11 @@ def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
         if instance_type.name in types:
             raise InputError(f'two instance types are called "{instance_type.name}"', where=where)
         types[instance_type.name] = instance_type
-    keys = {
-        key for instance_type in types.values() for offering in instance_type.offerings for key in offering.requirements
-    }
-    keys |= {
-        key
-        for instance_type in types.values()
-        for key in instance_type.requirements
-        if key.startswith(INSTANCE_TYPE_PREFIXES)
-    }
+    keys: set[str] = set()
+    for instance_type in types.values():
+        keys.update(key for key in instance_type.requirements if key.startswith(INSTANCE_TYPE_PREFIXES))
+        for offering in instance_type.offerings:
+            keys.update(offering.requirements)
     return InstanceTypeCatalog(tuple(types.values()), WELL_KNOWN | keys)
 
 
@@ -195,7 +191,8 @@ def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[s
 
 def _collect_offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
     """Return the values of a label in all offerings of the type."""
-    return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
+    expressions = [expression for offering in document.offerings for expression in offering.requirements]
+    return [value for expression in expressions if expression.key == key for value in expression.values or ()]
 
 
 def _parse_size(name: str, cpu: str) -> str:

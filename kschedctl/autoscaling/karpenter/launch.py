@@ -89,7 +89,8 @@ def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOff
 
 def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
     """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
-    columns, requirements = claim.template.columns, Requirements(claim.requirements)
+    columns = claim.template.columns
+    requirements = Requirements(claim.requirements)
     names = (columns.types[index].name for index in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])

@@ -337,7 +337,8 @@ def _score_shortfalls(
     for index, need in enumerate(needs):
         short = _find_short_resources(columns.types[index], need)
         counts[index] += len(short)
-        amounts, allocatable = to_thousandths(need), to_thousandths(columns.types[index].allocatable)
+        amounts = to_thousandths(need)
+        allocatable = to_thousandths(columns.types[index].allocatable)
         shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
     return counts, shares
 

@@ -34,7 +34,8 @@ def explain_new_node(
 ) -> NewNode:
     """Explain whether Karpenter would launch a node for the pod alone. Raises InputError.
 
-    Without ``types``, only the instance types of existing nodes are known.
+    If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
+    ``now`` is an RFC 3339 time.
     """
     documents = derive_instance_types(cluster) if types is None else types
     setting = KarpenterSetting.for_cluster(
@@ -50,15 +51,19 @@ def explain_new_node(
             NAME, verdicts, seen_types=type_count, message=message, said=_find_last_event(cluster, pod, message)
         )
     existing = setting.build_existing_columns(setting.pools, lambda node: False)
-    run = setting.run_scheduler([pod], existing, movable=[pod.key]) if setting.pools.pools else None
+    run = None
+    nominated_node = ""
+    if setting.pools.pools:
+        run = setting.run_scheduler([pod], existing, movable=[pod.key])
+        nominated_node = next((nominated.node for nominated in iter_nominated_nodes(run)), "")
     message = _build_failure_message(pod, run)
     return NewNode(
         NAME,
         tuple(_PoolVerdicts(setting, pod, existing).iter_verdicts()),
-        next((node.node for node in iter_nominated_nodes(run)), "") if run else "",
-        type_count,
-        message,
-        _find_last_event(cluster, pod, message),
+        nominated_node,
+        seen_types=type_count,
+        message=message,
+        said=_find_last_event(cluster, pod, message),
         differences=tuple(iter_differences(setting, pod)),
     )
 
@@ -80,7 +85,8 @@ class _PoolVerdicts:
 
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
-        key, has_instance_types = self._pod.key, template.options.any()
+        key = self._pod.key
+        has_instance_types = template.options.any()
         answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )

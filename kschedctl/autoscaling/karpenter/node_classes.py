@@ -66,7 +66,9 @@ class NodeClasses:
 
     def describe_class_fault(self, pool: NodePool) -> str:
         """Describe why the pool's node class keeps the pool from being ready, or return ""."""
-        kind, node_class, class_name = find_class_kind(pool), self.find_class(pool), self.describe_reference(pool)
+        kind = find_class_kind(pool)
+        node_class = self.find_class(pool)
+        class_name = self.describe_reference(pool)
         if node_class is not None:
             return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
         return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""

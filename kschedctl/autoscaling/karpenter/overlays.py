@@ -79,7 +79,8 @@ class AppliedOverlays:
             if (offerings := _find_affected_offerings(pool, instance_type, required, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
-        weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
+        weight = spec.weight or 0
+        capacity = parse_quantities(spec.capacity)
         if any(
             self._conflicts_with_applied_overlay(key, offerings, price, capacity, weight) for key, offerings in affected
         ):

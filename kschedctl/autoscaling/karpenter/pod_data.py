@@ -42,7 +42,14 @@ class PodData:
         strict = build_strict_requirements(pod)
         requirements = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(
-            pod, self.requests, self.amounts, requirements, strict, self.volumes, self.claims_by_driver, self.ports
+            pod,
+            self.requests,
+            self.amounts,
+            requirements=requirements,
+            strict=strict,
+            volumes=self.volumes,
+            claims_by_driver=self.claims_by_driver,
+            ports=self.ports,
         )
 
 
@@ -53,7 +60,14 @@ def build_pod_data(
     requests = sum_pod_requests([pod])
     empty = Requirements()
     data = PodData(
-        pod, requests, to_thousandths(requests), empty, empty, volumes, claims_by_driver, get_host_ports(pod)
+        pod,
+        requests,
+        to_thousandths(requests),
+        requirements=empty,
+        strict=empty,
+        volumes=volumes,
+        claims_by_driver=claims_by_driver,
+        ports=get_host_ports(pod),
     )
     return data.with_relaxed_pod(pod, ignores_preferences)
 

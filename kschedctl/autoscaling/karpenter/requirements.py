@@ -93,7 +93,7 @@ class LabelRequirement:
             values = frozenset(value for value in values if _is_within_bounds(value, least, most))
         if not complement:
             least = most = None
-        return LabelRequirement(self.key, complement, values, least, most, min_values)
+        return LabelRequirement(self.key, complement, values, minimum=least, maximum=most, min_values=min_values)
 
     def _intersect_values(self, other: LabelRequirement) -> frozenset[str]:
         """Return the values of the intersection, disregarding bounds."""

@@ -72,7 +72,7 @@ class SchedulerRun:
                 self.refusals.pop(data.pod.key, None)
                 continue
             self.refusals[data.pod.key] = refusals
-            self.current_pods[data.pod.key] = self.settings.topology.update(data.pod)
+            self.current_pods[data.pod.key] = self.settings.topology.assign_to_groups(data.pod)
             queue.append(data.with_relaxed_pod(self.current_pods[data.pod.key], self.settings.ignores_preferences))
             lengths[data.pod.key] = len(queue)
         for claim in self.claims:
@@ -88,7 +88,8 @@ class SchedulerRun:
             if relaxed is None:
                 break
             self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
-            data = data.with_relaxed_pod(self.settings.topology.update(relaxed.pod), self.settings.ignores_preferences)
+            relaxed_pod = self.settings.topology.assign_to_groups(relaxed.pod)
+            data = data.with_relaxed_pod(relaxed_pod, self.settings.ignores_preferences)
         return None if errors is None else tuple(errors)
 
     def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:

@@ -65,7 +65,7 @@ class UsablePools:
     @classmethod
     def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
-        columns = {name: setting.get_columns(name) for name in (pool.metadata.name for pool in pools)}
+        columns = {pool.metadata.name: setting.get_columns(pool.metadata.name) for pool in pools}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
@@ -75,7 +75,14 @@ class UsablePools:
         ]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
-        return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
+        return cls(
+            pools,
+            columns,
+            templates,
+            groups=groups,
+            daemons=daemons,
+            domains=build_domains(pools_with_types, columns),
+        )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """Return usable pools that consist of an edited pool alone, with the topology domains of all pools."""
@@ -304,7 +311,7 @@ class KarpenterSetting:
         provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
         topology = self._build_topology(pools.domains, removed_nodes, provisionable)
         pod_data = [
-            self._build_pod_data(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key])
+            self._build_pod_data(topology.assign_to_groups(pod) if pod.key in provisionable else pod, volumes[pod.key])
             for pod in pods
         ]
         topology.register(existing.hosts - {state.hostname for state in removed_nodes})
@@ -312,9 +319,9 @@ class KarpenterSetting:
             pools.templates if templates is None else templates,
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
-            self.compute_remaining_limits(removed_nodes, pools.pools),
-            self._build_run_settings(topology, strict_reservations),
-            frozenset(movable),
+            remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
+            settings=self._build_run_settings(topology, strict_reservations),
+            movable=frozenset(movable),
         )
         run.solve(pod_data)
         return run
@@ -330,7 +337,14 @@ class KarpenterSetting:
     ) -> RunTopology:
         """Build the topology of a run."""
         ignores = self.options.ignores_preferences
-        return RunTopology(domains, self.counts, removed_nodes, excluded, self.namespaces, ignores)
+        return RunTopology(
+            domains,
+            self.counts,
+            removed_nodes,
+            excluded=excluded,
+            namespaces=self.namespaces,
+            ignores_preferences=ignores,
+        )
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
@@ -344,8 +358,8 @@ class KarpenterSetting:
             topology,
             Reservations(self._reserved),
             self.options.feature_gates.reserved_capacity,
-            strict_reservations,
-            self.options.ignores_preferences,
-            self.options.relaxes_min_values,
-            self.pools.has_soft_taints,
+            strict_reservations=strict_reservations,
+            ignores_preferences=self.options.ignores_preferences,
+            relaxes_min_values=self.options.relaxes_min_values,
+            tolerates_prefer_no_schedule=self.pools.has_soft_taints,
         )

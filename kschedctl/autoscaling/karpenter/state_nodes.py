@@ -212,7 +212,8 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
 
 def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
     """Build the document of one instance type from the nodes of that type."""
-    labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != NODES}
+    labels = nodes[-1].labels
+    capacity = {k: v for k, v in nodes[-1].capacity.items() if k != NODES}
     overhead = subtract_quantities(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
     type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}

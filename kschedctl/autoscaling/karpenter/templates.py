@@ -87,7 +87,7 @@ def build_claim_template(
     )
     if not relax_min_values and columns.find_unmet_min_values(options, requirements):
         options = np.zeros(len(columns), np.bool_)
-    return ClaimTemplate(pool, labels, requirements, columns, options, well_known)
+    return ClaimTemplate(pool, labels, requirements, columns=columns, options=options, well_known=well_known)
 
 
 def has_unmet_min_values(template: ClaimTemplate) -> bool:

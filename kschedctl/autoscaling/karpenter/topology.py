@@ -44,7 +44,8 @@ def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns])
     """Return the topology domains in which the pools may launch nodes, by label."""
     domains: dict[str, Domains] = {}
     for pool in pools:
-        taints, own_requirements = pool.spec.template.spec.taints, build_pool_requirements(pool)
+        taints = pool.spec.template.spec.taints
+        own_requirements = build_pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
             for key, requirement in own_requirements.plus(instance_type.requirements).items():
@@ -98,17 +99,23 @@ class RunTopology:
             if pod.key not in self.excluded and node.node is not None:
                 self._update_inverse_affinity(pod, node.node.metadata.labels)
 
-    def update(self, pod: Pod) -> Pod:
-        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded."""
+    def assign_to_groups(self, pod: Pod) -> Pod:
+        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded.
+
+        New groups are created with the counts of existing pods. Earlier assignments are removed, because the pod may
+        have lost constraints when its preferences were relaxed.
+        """
         for group in self.groups.values():
             group.owners.discard(pod.key)
         self._update_inverse_affinity(pod, {})
+
         constraints = tuple(
             self._expand_match_label_keys(constraint, pod) if self._is_enforced(constraint) else constraint
             for constraint in pod.spec.topology_spread_constraints
         )
         if constraints != pod.spec.topology_spread_constraints:
             pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
+
         for rule in (*self._iter_spread_rules(pod), *self._iter_affinity_rules(pod)):
             identity = rule.identity
             if identity not in self.groups:
@@ -195,11 +202,13 @@ class RunTopology:
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    _parse_selector(constraint.label_selector),
-                    constraint.label_selector,
-                    TopologyNodeFilter.from_pod(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
-                    constraint.max_skew,
-                    constraint.min_domains,
+                    selector=_parse_selector(constraint.label_selector),
+                    label_selector=constraint.label_selector,
+                    nodes=TopologyNodeFilter.from_pod(
+                        pod, constraint.node_affinity_policy, constraint.node_taints_policy
+                    ),
+                    max_skew=constraint.max_skew,
+                    min_domains=constraint.min_domains,
                 )
 
     def _iter_affinity_rules(self, pod: Pod) -> Iterable[TopologyRule]:

@@ -66,12 +66,20 @@ class TopologyNodeFilter:
 
     @property
     def identity(self) -> Hashable:
-        """A hash key like upstream's, which ignores label values and in which equal entries cancel out in pairs."""
-        labels = (
+        """The key by which equal filters are found, as by upstream's hash.
+
+        The hash ignores the values of labels, and entries that occur twice cancel out.
+        """
+        keys_and_min_values = (
             frozenset((key, requirement.min_values) for key, requirement in alternative.items())
             for alternative in self.requirements
         )
-        return _keep_odd_items(labels), _keep_odd_items(self.tolerations), self.affinity_policy, self.taints_policy
+        return (
+            _keep_odd_items(keys_and_min_values),
+            _keep_odd_items(self.tolerations),
+            self.affinity_policy,
+            self.taints_policy,
+        )
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ class TypeColumns:
         if not len(rows):
             return largest
         for name in self.capacity.names:
-            largest_type = self.types[rows[np.argmax(self.capacity.get_column(name)[rows])]]
+            capacities = self.capacity.get_column(name)[rows]
+            largest_type = self.types[rows[np.argmax(capacities)]]
             if name in largest_type.capacity:
                 largest[name] = largest_type.capacity[name]
         return largest

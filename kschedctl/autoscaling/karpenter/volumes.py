@@ -68,11 +68,13 @@ class Volumes:
 
     def _describe_claim_fault(self, key: str) -> str:
         """Describe the fault of a claim, or return ""."""
-        claim, name = self.claims.get(key), key.partition("/")[2]
+        claim = self.claims.get(key)
+        name = key.partition("/")[2]
         if claim is None:
             missing = f'persistentvolumeclaims "{name}" not found'
             return f"getting persistent volume claim, {missing} (PersistentVolumeClaim={name})"
-        volume, class_name = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        volume = claim.spec.volume_name
+        class_name = claim.spec.storage_class_name or ""
         if claim.metadata.deletion_timestamp is not None:
             return f"persistentvolumeclaim is being deleted (PersistentVolumeClaim={key})"
         if claim.status.phase == "Lost":
@@ -86,7 +88,8 @@ class Volumes:
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
         """Describe the fault of a claim that names a volume, or return ""."""
-        volume, class_name = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        volume = claim.spec.volume_name
+        class_name = claim.spec.storage_class_name or ""
         persistent_volume = self.volumes.get(volume)
         if persistent_volume is None or persistent_volume.metadata.deletion_timestamp is not None:
             reason = (

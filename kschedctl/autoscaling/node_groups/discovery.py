@@ -89,11 +89,11 @@ def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -
         tuple(groups),
         {**flags.options, **user_groups.options},
         merger.active,
-        (*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
-        sources != (BY_LABELS,),
-        tuple(merger.doubts),
-        (*merger.faults, *flags.faults),
-        flags.waits,
+        sources=(*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
+        limits_known=sources != (BY_LABELS,),
+        doubts=tuple(merger.doubts),
+        faults=(*merger.faults, *flags.faults),
+        waits=flags.waits,
     )
 
 
@@ -301,7 +301,9 @@ class _GroupIndex:
 
 def _iter_group_names(node: Node, label: str) -> Iterator[str]:
     """Yield possible names of the node's group, most reliable first."""
-    labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
+    labels = node.metadata.labels
+    annotations = node.metadata.annotations
+    name = node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)
     yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet

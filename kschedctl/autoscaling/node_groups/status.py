@@ -109,7 +109,8 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps cut",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
-    time, documents = str(document.get("time") or ""), document.get("nodeGroups") or ()
+    time = str(document.get("time") or "")
+    documents = document.get("nodeGroups") or ()
     faults = [] if time else [f"{where}: cut: it has no time"]
     if not documents:
         faults.append(f"{where}: {NO_GROUPS}")
@@ -137,11 +138,11 @@ def _build_group_status(group: _Group) -> NodeGroupStatus:
         group.name,
         health.min_size,
         health.max_size,
-        health.cloud_provider_target,
-        health.node_counts.registered.total,
-        health.status,
-        scale_up.status,
-        reason,
+        target=health.cloud_provider_target,
+        registered=health.node_counts.registered.total,
+        health=health.status,
+        scale_up=scale_up.status,
+        backoff_reason=reason,
     )
 
 
@@ -158,7 +159,17 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
             continue
         state, _, registered, target, least, most = health.groups()
-        groups.append(NodeGroupStatus(name, int(least), int(most), int(target), int(registered), state, scale_up[1]))
+        groups.append(
+            NodeGroupStatus(
+                name,
+                int(least),
+                int(most),
+                target=int(target),
+                registered=int(registered),
+                health=state,
+                scale_up=scale_up[1],
+            )
+        )
     return AutoscalerStatus(where, time[1] if time else "", tuple(groups), tuple(faults))
 
 

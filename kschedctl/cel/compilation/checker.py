@@ -172,7 +172,8 @@ class Checker:
         argument_types = tuple(self.get_type(arg) for arg in ((target,) if target else ()) + node.args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
-        matching, result = [], None
+        matching = []
+        result = None
         for overload in overloads:
             if overload.member is not (target is not None):
                 continue
@@ -250,12 +251,7 @@ class Checker:
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
-            known_type = self._resolve_name(node, name)
-            for _, value, _, _ in node.fields:
-                self.get_type(value)
-            if known_type is None:
-                return self._add_undeclared_error(node.at, node.name)
-            return self._add_error(node.at, f"'{name}' is not a {'message ' if known_type.kind == 'type' else ''}type")
+            return self._report_no_message(node, name)
         for field_name, value, optional, at in node.fields:
             t = self._check_element(value, optional)
             field_type = fields.get(field_name)
@@ -265,6 +261,16 @@ class Checker:
                 message_text = f"expected type of field '{field_name}' is '{field_type}' but provided type is '{t}'"
                 self._add_error(at, message_text)
         return message.result if message else build_type("struct", name)
+
+    def _report_no_message(self, node: Message, name: str) -> Type:
+        """Add the error that a message literal's name stands for no message, and check the values of its fields."""
+        known_type = self._resolve_name(node, name)
+        for _, value, _, _ in node.fields:
+            self.get_type(value)
+        if known_type is None:
+            return self._add_undeclared_error(node.at, node.name)
+        wanted = "message type" if known_type.kind == "type" else "type"
+        return self._add_error(node.at, f"'{name}' is not a {wanted}")
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 

@@ -65,7 +65,8 @@ class Program:
         except _UNEXPECTED_ERRORS as error:
             raise CelError(f"internal error: {error}") from None
         finally:
-            self.cost, self.work = frame[COST], get_work()
+            self.cost = frame[COST]
+            self.work = get_work()
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
@@ -95,7 +96,12 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     step = planner.plan(root)
     deep = root.height > _SHALLOW_HEIGHT or len(planner.planned) > 200
     return Program(
-        checked.types[root], tuple(variables), step.run, planner.size, deep, tuple(planner.unsupported_patterns)
+        checked.types[root],
+        tuple(variables),
+        run=step.run,
+        size=planner.size,
+        deep=deep,
+        unsupported_patterns=tuple(planner.unsupported_patterns),
     )
 
 

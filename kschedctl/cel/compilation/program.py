@@ -15,13 +15,13 @@ from kschedctl.cel.compilation.steps import (
     Frame,
     Loop,
     Run,
+    build_argument_guard,
     build_binary_call,
     build_binding,
     build_choice,
     build_constant,
     build_dispatcher,
     build_field_test,
-    build_guard,
     build_logical_operation,
     build_loop,
     build_membership_test,
@@ -77,7 +77,8 @@ class Planner:
     def _plan_fold(self, node: Fold) -> Computation:
         """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
         range_run, initial = self.plan(node.range).run, self.plan(node.initial).run
-        accumulator, variables = self.allocate_slot(), tuple(self.allocate_slot() for _ in node.names)
+        accumulator = self.allocate_slot()
+        variables = tuple(self.allocate_slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
         self.slots.append(dict(zip(node.names, variables, strict=True)))
         condition, step = self.plan(node.condition).run, self.plan(node.step).run
@@ -86,7 +87,16 @@ class Planner:
         self.slots.pop()
         if node.names == (UNUSED,):
             return Computation(build_binding(accumulator, initial, result))
-        return Computation(build_loop(Loop(range_run, initial, condition, step, result, accumulator, variables)))
+        loop = Loop(
+            range_run,
+            initial,
+            condition=condition,
+            step=step,
+            result=result,
+            accumulator=accumulator,
+            variables=variables,
+        )
+        return Computation(build_loop(loop))
 
     def _plan_variable(self, node: Ident) -> Computation:
         """Plan the reading of a variable from its slot in the frame. A stored error is raised on reading."""
@@ -166,7 +176,7 @@ class Planner:
     def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
         """Build the step that evaluates the arguments, calls the matching overload and adds up its cost."""
         types = [self.checked.types[arg] for arg in args]
-        overloads = [(build_guard(overload.parameters, types), overload) for overload in resolution.overloads]
+        overloads = [(build_argument_guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
         function = build_dispatcher(overloads)
         if len(steps) == 2 and cost is None:
@@ -206,7 +216,8 @@ class Planner:
     def _plan_list(self, node: ListOf) -> Computation:
         """Plan a list literal. Missing optional elements are left out."""
         steps = [self.plan(element) for element in node.elements]
-        runs, optional = [step.run for step in steps], node.optional
+        runs = [step.run for step in steps]
+        optional = node.optional
 
         def run(frame: Frame) -> Value:
             frame[COST] += costs.LIST

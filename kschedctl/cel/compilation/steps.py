@@ -103,8 +103,8 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def build_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
-    """Build a test of all arguments, or return None if the checker knows that the arguments fit."""
+def build_argument_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
+    """Build a run-time test that all arguments have the parameter types, or return None if the checker proved it."""
     if all(_always_matches(wanted_type, t) for wanted_type, t in zip(parameters, given_types, strict=True)):
         return None
     guards = [(i, _build_type_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
@@ -190,9 +190,10 @@ def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
 
 def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
     """Build a function that calls the first overload that fits the values."""
-    always_fits, first = overloads[0][0] is None, overloads[0][1].implementation
+    first_guard, first_overload = overloads[0]
+    first = first_overload.implementation
     assert first is not None
-    if always_fits or first in _SELF_CHECKING:
+    if first_guard is None or first in _SELF_CHECKING:
         return first
 
     def call(*values: Value) -> Value:

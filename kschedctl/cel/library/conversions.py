@@ -52,7 +52,8 @@ def format_go_float(value: float) -> str:
         return f"{sign}0"
     if -4 <= power < 6:
         return sign + _format_positional(digits, power)
-    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    mantissa = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
+    return f"{sign}{mantissa}e{power:+03d}"
 
 
 def format_plain_float(value: float) -> str:
@@ -135,11 +136,14 @@ def to_double(value: Value) -> float:
         return float(value)
     if _SPECIAL.fullmatch(value):
         return float(value)
-    read = float if _FLOAT.fullmatch(value) else float.fromhex if _HEX.fullmatch(value) else None
+    number = math.inf  # stands for what cannot be read
     try:
-        number = read(value) if read else math.inf
+        if _FLOAT.fullmatch(value):
+            number = float(value)
+        elif _HEX.fullmatch(value):
+            number = float.fromhex(value)
     except OverflowError:
-        number = math.inf
+        pass
     if math.isinf(number):
         raise _build_conversion_error("string", "double")
     return number

@@ -185,19 +185,19 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
     if not text:
         raise ValueError("empty url")
     if text == "*":
-        return URL("", "", "", text, "", "")
+        return URL("", "", host="", path=text, query="", fragment="")
     scheme, rest = _split_scheme(text)
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")
-        return URL(scheme, "", "", "", query, fragment, rest)
+        return URL(scheme, "", host="", path="", query=query, fragment=fragment, opaque=rest)
     user = host = ""
     if rest.startswith("//") and (scheme or not (in_request or rest.startswith("///"))):
         authority, slash, rest = rest[2:].partition("/")
         rest = slash + rest
         user, host = _split_authority(authority)
-    return URL(scheme, user, host, _escape_path(rest), query, fragment)
+    return URL(scheme, user, host=host, path=_escape_path(rest), query=query, fragment=fragment)
 
 
 def _split_scheme(text: str) -> tuple[str, str]:

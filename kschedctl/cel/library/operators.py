@@ -25,8 +25,10 @@ from kschedctl.cel.values import (
     list_contains,
 )
 
-MIN_TIME, MAX_TIME = -62135596800 * 10**9, 253402300799 * 10**9 + 10**9 - 1
-"""The years 1 to 9999, in nanoseconds since 1970."""
+MIN_TIME = -62135596800 * 10**9
+"""The beginning of the year 1, in nanoseconds since 1970."""
+MAX_TIME = 253402300799 * 10**9 + 10**9 - 1
+"""The end of the year 9999, in nanoseconds since 1970."""
 
 
 def checked_duration(nanos: int) -> Duration:
@@ -132,7 +134,9 @@ def modulo(left: Value, right: Value) -> Value:
     if left == INT_MIN and right == -1:
         raise CelError("integer overflow")
     rest = abs(left) % abs(right)
-    return Uint(rest) if type(left) is Uint else (-rest if left < 0 else rest)
+    if type(left) is Uint:
+        return Uint(rest)
+    return -rest if left < 0 else rest  # the sign is that of the dividend, unlike in Python
 
 
 def negate(value: Value) -> Value:

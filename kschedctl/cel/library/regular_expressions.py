@@ -108,7 +108,8 @@ def _compile_for(pattern: str, text: str) -> Pattern:
 def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of Go's FindAllString, which skips empty matches that abut the previous match."""
     compiled = _compile_for(pattern, text)
-    at, last_end = 0, -1
+    at = 0
+    last_end = -1
     while at <= len(text):
         try:
             match = compiled.search(text, at)
@@ -119,7 +120,8 @@ def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
         begin, end = match.span()
         if end > begin or begin != last_end:
             yield begin, end
-        at, last_end = (end if end > at else at + 1), end
+        at = end if end > at else at + 1  # go on after an empty match
+        last_end = end
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -326,7 +328,7 @@ class SimplePattern(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
-    r"""Compile a pattern of the subset.
+    r"""Compile a pattern if it is in the safe subset.
 
     Return None for other patterns, and for patterns that are too slow on a text of usual length.
 

@@ -102,7 +102,13 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that changes only the ASCII characters of a text."""
-    return lambda text: change(text) if text.isascii() else "".join(change(c) if c.isascii() else c for c in text)
+
+    def apply(text: str) -> str:
+        if text.isascii():
+            return change(text)
+        return "".join(change(c) if c.isascii() else c for c in text)
+
+    return apply
 
 
 def quote_text(text: str) -> str:
@@ -168,15 +174,18 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
     """
     before, at, index = "", 0, 0
     while (next_at := template.find("%", at)) >= 0:
-        before, at = before + template[at:next_at], next_at
+        before += template[at:next_at]
+        at = next_at
         if template.startswith("%%", at):
-            before, at = f"{before}%", at + 2
+            before += "%"
+            at += 2
             continue
         if index >= count:
             raise CelError(f"index {index} out of range")
         clause, at = _parse_clause(template, at, before)
         yield clause
-        before, index = "", index + 1
+        before = ""
+        index += 1
     yield before + template[at:]
 
 
@@ -205,7 +214,8 @@ def describe_unfit_value(verb: str, given_type: str) -> str:
 
 def format_values(template: str, values: list[Value]) -> str:
     """Return the template with its clauses filled in. Raises CelError."""
-    pieces, rest = [], iter(values)
+    pieces = []
+    rest = iter(values)
     for clause in iter_clauses(template, len(values)):
         if isinstance(clause, str):
             pieces.append(clause)

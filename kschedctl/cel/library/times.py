@@ -55,13 +55,15 @@ def parse_timestamp(text: str) -> Timestamp:
     try:
         if match is None:
             raise ValueError
-        seconds, fraction, zone = _parse_seconds(match), (match[7] or "")[:9].ljust(9, "0"), match[8]
+        seconds = _parse_seconds(match)
+        nanoseconds = (match[7] or "")[:9].ljust(9, "0")
+        zone = match[8]
         offset = 0 if zone == "Z" else int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
         if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):
             raise ValueError
     except ValueError:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
-    return checked_timestamp((seconds - offset) * _SECOND + int(fraction), offset)
+    return checked_timestamp((seconds - offset) * _SECOND + int(nanoseconds), offset)
 
 
 def _parse_seconds(match: re.Match[str]) -> int:

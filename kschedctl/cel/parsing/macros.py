@@ -81,13 +81,13 @@ def _build_fold(call: Call, count: int, loop: _Loop) -> Fold:
     return Fold(
         call.at,
         call.height,
-        call.target,
-        _get_variable_names(call, count),
-        ACCUMULATOR,
-        loop.initial,
-        loop.condition or _build_constant(call, True),
-        loop.step,
-        loop.result or _build_accumulator(call),
+        range=call.target,
+        names=_get_variable_names(call, count),
+        accumulator=ACCUMULATOR,
+        initial=loop.initial,
+        condition=loop.condition or _build_constant(call, True),
+        step=loop.step,
+        result=loop.result or _build_accumulator(call),
     )
 
 
@@ -163,18 +163,18 @@ def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: Sy
 
 
 def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
-    """Build an expression in which a name stands for a value, which is computed on first use."""
+    """Build an expression in which a name stands for a value. The value is computed on first use."""
     nothing = ListOf(near.at, 0, ())
     return Fold(
         near.at,
         near.height,
-        nothing,
-        (UNUSED,),
-        name,
-        value,
-        _build_constant(near, False),
-        Ident(near.at, 0, name),
-        result,
+        range=nothing,
+        names=(UNUSED,),
+        accumulator=name,
+        initial=value,
+        condition=_build_constant(near, False),
+        step=Ident(near.at, 0, name),
+        result=result,
     )
 
 

@@ -122,7 +122,8 @@ class _Parser:
 
     def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Parse terms joined by `&&` or `||` into one call."""
-        terms, at = [term()], 0
+        terms = [term()]
+        at = 0
         while self.token.kind == operator:
             at = self.take().at
             terms.append(term())
@@ -346,14 +347,16 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 def tokenize(source: str) -> list[Token]:
     """Return all tokens and an end token. Raises CompileError."""
-    tokens, at = [], 0
+    tokens = []
+    at = 0
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None:
             raise build_compile_error(
                 source, [(at, f"Syntax error: token recognition error at: '{source[at : at + 20]}'")]
             )
-        kind, text = str(match.lastgroup), match[0]
+        kind = str(match.lastgroup)
+        text = match[0]
         if kind == "operator" or (kind == "name" and text in KEYWORDS):
             kind = text
         if kind != "space":

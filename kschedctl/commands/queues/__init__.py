@@ -48,6 +48,7 @@ def queues(
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
     outlook = foresee(replay)
     unknown = _find_unread_kinds(cluster)
+    doubts = tuple(doubt for doubt in (installation.doubt, outlook.doubt) if doubt)
     return KueueQueues(
         states,
         cohorts,
@@ -55,9 +56,9 @@ def queues(
         _report_waiting(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
         installation.release.value,
         tuple(replay.cache.problems),
-        (installation.doubt,) if installation.doubt else (),
+        doubts,
         unknown,
-        undecided=bool(unknown or installation.doubt or replay.cache.problems),
+        undecided=bool(unknown or doubts or replay.cache.problems),
     )
 
 

@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import Job, get_identity
+from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
@@ -58,6 +58,12 @@ from kschedctl.replay.settling import build_resulting_cluster, list_victims, rec
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
+    JobOutlook,
+    apply_outlook,
+    foresee_manifests,
+    remove_preempted_pods,
+)
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
@@ -97,6 +103,8 @@ class PreparedCluster(SharedCluster):
     """The workloads that are rolled out."""
     suspended_jobs: Sequence[StoredJob] = ()
     """The Jobs of the manifests that create no pods until they are resumed."""
+    queue_outlooks: Sequence[JobOutlook] = ()
+    """What Kueue would do with the manifests that name a queue."""
 
 
 def simulate(
@@ -152,11 +160,16 @@ def _add_waiting_elsewhere(
     `new_only` leaves out workloads that the cluster already had.
     """
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
-    waiting = tuple(entry for entry in all_waiting if not (new_only and entry.exists))
+    in_queues = {outlook.report.resource: outlook.report for outlook in shared.queue_outlooks}
+    waiting = (
+        *in_queues.values(),
+        *(e for e in all_waiting if not (new_only and e.exists) and e.resource not in in_queues),
+    )
     is_certainly_bad = not report.good and not report.undecided
     return replace(
         report,
         waiting_elsewhere=waiting,
+        admitted={o.report.resource: o.flavors for o in shared.queue_outlooks if o.flavors},
         undecided=not (is_certainly_bad or has_unadmitted(waiting)) and (report.undecided or has_unchecked(waiting)),
     )
 
@@ -366,6 +379,12 @@ def prepare_simulation(
     cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
+    queue_outlooks = {outlook.owner: outlook for outlook in _foresee_new_jobs(cluster, workloads)}
+    workloads = [
+        apply_outlook(queue_outlooks[owner], cluster) if (owner := get_identity(w)) in queue_outlooks else w
+        for w in workloads
+    ]
+    cluster = remove_preempted_pods(cluster, queue_outlooks.values()) if queue_outlooks else cluster
     creation = create_objects(cluster, workloads, include_denied=documents is not None)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
@@ -399,9 +418,19 @@ def prepare_simulation(
         suspended_jobs=[
             StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
             for job in workloads
-            if isinstance(job, Job) and job.spec.suspend
+            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queue_outlooks
         ],
+        queue_outlooks=tuple(queue_outlooks.values()),
     )
+
+
+def _foresee_new_jobs(cluster: Cluster, workloads: Iterable[Struct]) -> list[JobOutlook]:
+    """Return what Kueue would do with the workloads that it does not know yet.
+
+    CronJobs make no pods now, and objects that exist have a Workload.
+    """
+    new = [w for w in workloads if not w.metadata.uid and not isinstance(w, CronJob)]  # type: ignore[attr-defined]
+    return foresee_manifests(cluster, new)
 
 
 def _update_quotas(

@@ -91,6 +91,8 @@ class SimulationReport(Report, frozen=True):
     """The nodes that an autoscaler adds for pending pods, if requested."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The workloads that wait for other components, so that kube-scheduler sees no pods of them."""
+    admitted: dict[str, str] = msgspec.field(default_factory=dict)
+    """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
     """The fate of the evicted pods, None if there are none or the run was interrupted."""
     api_version: str = "kschedctl.dev/v1"
@@ -101,7 +103,7 @@ class SimulationReport(Report, frozen=True):
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
             return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")
-        waiting = count_by_state(self.waiting_elsewhere)
+        waiting = count_by_state([e for e in self.waiting_elsewhere if e.resource not in self.admitted])
         if not total and waiting and not self.interrupted:
             return ("No pod to schedule:", f"{waiting}{describe_doubt(self.unknown)}")
         if not total:
@@ -113,6 +115,8 @@ class SimulationReport(Report, frozen=True):
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         get = "gets" if total == 1 or placed == "1" else "get"
         sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._side_effects_text}"
+        if self.admitted:
+            sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
         sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{describe_doubt(self.unknown)}"
         if self.growth:
             return self._describe_growth(self.growth)

@@ -21,8 +21,8 @@ from kschedctl.fixes.kueue.changes import (
 )
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
+from kschedctl.queueing.kueue.integrations import QUEUE_LABEL
 from kschedctl.queueing.kueue.queues import is_stopped
-from kschedctl.replay.waiting_elsewhere.kueue import QUEUE_LABEL
 
 _STOP_POLICY = "/spec/stopPolicy"
 _NEARNESS = 0.75

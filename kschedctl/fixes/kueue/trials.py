@@ -23,6 +23,9 @@ MOST_REPLAYS, LEAST_REPLAYS = 16, 2
 _MOST_REPLAYED_WORKLOADS = 40_000
 """The number of Workloads that all replays may have together, within these limits."""
 
+_MOST_OF_ALL_TREES = 500
+"""The number of Workloads up to which all trees of cohorts are replayed."""
+
 
 class AdmissionTrial(NamedTuple):
     """What Kueue does with the objects of a changed cluster."""
@@ -48,6 +51,8 @@ class AdmissionTrials:
 
     def __init__(self, cluster: Cluster, workload: KueueWorkload, now: int) -> None:
         """Replay the unchanged cluster. ``now`` is in microseconds since 1970. Raises InputError."""
+        if len(cluster.kueue_workloads) > _MOST_OF_ALL_TREES:
+            cluster = _limit_to_tree(cluster, workload)
         self.cluster = cluster
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
@@ -117,3 +122,45 @@ class AdmissionTrials:
 def _list_victims(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
     """Return all Workloads that are preempted."""
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
+
+
+def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
+    """Return the cluster with only the ClusterQueues and Workloads that share quota with a Workload.
+
+    The whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their topology.
+    Pods of waiting Workloads in other trees of cohorts then take no nodes.
+    """
+    if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
+        return cluster
+    queue_of = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
+    parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
+    roots = {
+        queue.metadata.name: _find_root(queue.spec.cohort_name or queue.spec.cohort, parents) or queue.metadata.name
+        for queue in cluster.cluster_queues
+    }
+    root = roots.get(queue_of.get((workload.metadata.namespace, workload.spec.queue_name), ""))
+    if root is None:
+        return cluster
+    queues = {name for name, root_of_queue in roots.items() if root_of_queue == root}
+
+    def is_in_tree(other: KueueWorkload) -> bool:
+        """Return whether a Workload waits in the tree or holds quota of the tree."""
+        admission = other.status.admission
+        names = {queue_of.get((other.metadata.namespace, other.spec.queue_name))}
+        return bool(queues & (names | ({admission.cluster_queue} if admission is not None else set())))
+
+    return dataclasses.replace(
+        cluster,
+        cluster_queues=tuple(queue for queue in cluster.cluster_queues if queue.metadata.name in queues),
+        local_queues=tuple(queue for queue in cluster.local_queues if queue.spec.cluster_queue in queues),
+        kueue_workloads=tuple(other for other in cluster.kueue_workloads if is_in_tree(other)),
+    )
+
+
+def _find_root(cohort: str, parents: Mapping[str, str]) -> str:
+    """Return the topmost cohort above a cohort, marked so that it differs from a ClusterQueue, or "" for no cohort."""
+    seen = set()
+    while parents.get(cohort) and cohort not in seen:
+        seen.add(cohort)
+        cohort = parents[cohort]
+    return cohort and f"cohort {cohort}"

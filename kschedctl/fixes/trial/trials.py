@@ -93,7 +93,8 @@ class Trials:
     """The trials of changes for one pod. Each set of changes is replayed once."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
-        self.scheduler, self.key = scheduler, ObjectKey.of(as_read)
+        self.scheduler = scheduler
+        self.key = ObjectKey.of(as_read)
         self._read = build_object_reader(scheduler.cluster)
         self._as_read = as_read
         self._known: dict[frozenset[Fix], RemedyTrial] = {}
@@ -137,17 +138,28 @@ class Trials:
             readmit_pod(self._as_read, target_pod, view.cluster) if is_stored(target_pod, view.cluster) else target_pod
         )
         if readmitted is None:
-            return RemedyTrial(self.scheduler, changes, edits, target_pod, target_pod, None, None)
+            return RemedyTrial(
+                self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
+            )
         pod = build_stored_pod(readmitted, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, target_pod, pod, None, None)
+            return RemedyTrial(self.scheduler, changes, edits, own=target_pod, pod=pod, framework=None, cycle=None)
         cycle = run_cycle(framework, info, view)
         narrowing = (
             kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
         )
-        trial = RemedyTrial(self.scheduler, changes, edits, target_pod, pod, framework, cycle, unheard=tuple(narrowing))
+        trial = RemedyTrial(
+            self.scheduler,
+            changes,
+            edits,
+            own=target_pod,
+            pod=pod,
+            framework=framework,
+            cycle=cycle,
+            unheard=tuple(narrowing),
+        )
         if trial.fits or not trial.raises_priority:
             return trial
         return add_preemption(trial, cycle)

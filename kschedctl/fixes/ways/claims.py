@@ -58,7 +58,8 @@ class PodClaim(NamedTuple):
 
 def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """Yield the pod's volumes that refer to claims, in their order in the pod."""
-    pod, claims = tried.trial.pod, get_listers(tried.cycle.view).claims
+    pod = tried.trial.pod
+    claims = get_listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
@@ -99,8 +100,10 @@ def adapt_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
     """Return the claim changed so that the volume satisfies it, and a description of each change."""
-    adapted, differences = claim, []
-    class_name, size = get_volume_class(volume), claim.spec.resources.requests.get("storage")
+    adapted = claim
+    differences = []
+    class_name = get_volume_class(volume)
+    size = claim.spec.resources.requests.get("storage")
     if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
@@ -147,7 +150,8 @@ def build_binding(
         base_volume = known or volume
         return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
-    key, name = ObjectKey.of(volume), volume.metadata.name
+    key = ObjectKey.of(volume)
+    name = volume.metadata.name
     if has_delayed_binding(get_claim_class(claim), storage):
         return None, ObjectEdit(key, make_available)
     return lambda known: bind_claim(known, name), ObjectEdit(
@@ -172,36 +176,37 @@ def recreate_claim(
     `text` continues the sentence "recreate claim …". A StatefulSet would create the old form of its claim again, so
     such a claim keeps its spec. For an ephemeral volume, the pod's template is changed as well.
     """
-    key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
-    deletion, ephemeral = plan_deletion(tried, claim), find_controller(claim.metadata) is not None
-    keeps_spec, in_set = reset_claim(new).spec == reset_claim(claim).spec, is_of_stateful_set(pod, claim)
+    key = ObjectKey.of(claim)
+    new = change(claim)
+    pod = tried.trial.pod
+    deletion = plan_deletion(tried, claim)
+    ephemeral = find_controller(claim.metadata) is not None
+    keeps_spec = reset_claim(new).spec == reset_claim(claim).spec
+    in_set = is_of_stateful_set(pod, claim)
     if deletion is None or (in_set and not keeps_spec):
         return
-    is_recreated = ephemeral or in_set
-    commands = (
-        deletion.commands
-        if is_recreated
-        else (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
-    )
     edits = (*deletion.edits, ObjectEdit(key, change), *extra_edits)
     if ephemeral and not keeps_spec:
-        commands, edits = (
-            deletion.preparation,
-            (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
-        )
-    text, name = f"recreate claim {format_claim_key(claim)}{text}", format_claim_key(claim)
+        commands = deletion.preparation
+        edits = (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new))))
+    elif ephemeral or in_set:
+        commands = deletion.commands  # a controller creates the claim again
+    else:
+        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
+    name = format_claim_key(claim)
+    text = f"recreate claim {name}{text}"
     variant = name if where else None
     yield Fix(
         kind,
         (name, target),
         text,
-        "author",
-        edits,
-        cost,
-        deletion.weakens,
-        commands,
-        variant,
-        where,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens=deletion.weakens,
+        commands=commands,
+        variant_of=variant,
+        where=where,
         price=deletion.price,
     )
 
@@ -225,7 +230,8 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, deletion = get_listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
+    volume = get_listers(tried.cycle.view).volumes.get(name)
+    deletion = plan_deletion(tried, claim)
     if (
         volume is None
         or deletion is None
@@ -248,7 +254,17 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
     text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
-    yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
+    yield Fix(
+        FixKind.REMAKE_CLAIM,
+        (key, name),
+        text,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens="",
+        commands=commands,
+        price=Price.ROOM,
+    )
 
 
 def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
@@ -336,7 +352,9 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
 
 def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     """Return whether a pod on a node uses the claim, which protects the claim from deletion."""
-    pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
+    pods = tried.trial.scheduler.cluster.pods
+    name = claim.metadata.name
+    namespace = claim.metadata.namespace
     deleted_keys = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 
     def may_use(template: Pod) -> bool:

@@ -119,7 +119,7 @@ def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str)
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
         edits = build_pod_edits(pod, _refer_to_claim(reference.name, similar_name))
-        yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
         key = ObjectKey.of(new_claim)
@@ -139,8 +139,20 @@ def _build_creation_fix(
     """Build the fix that creates a claim or claim template for one device of the class."""
     text = f"create {key} for one device of class {device_class}"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_object)),)
-    kind, where = CREATION_KINDS[key.kind], f"class {device_class}"
-    return Fix(kind, (key, device_class), text, "author", edits, cost, "", commands, key, where)
+    kind = CREATION_KINDS[key.kind]
+    where = f"class {device_class}"
+    return Fix(
+        kind,
+        (key, device_class),
+        text,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens="",
+        commands=commands,
+        variant_of=key,
+        where=where,
+    )
 
 
 def _request_one_device(device_class: str) -> ResourceClaimSpec:
@@ -173,12 +185,14 @@ def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, templ
     if template in templates:
         text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
         edits = _generate_claim(pod, reference, templates[template].spec.spec)
-        yield Fix(FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, "operator", edits, GENERATE)
+        yield Fix(
+            FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, by="operator", edits=edits, cost=GENERATE
+        )
         return
     for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
         edits = _generate_claim(pod, reference, templates[similar_name].spec.spec, similar_name)
-        yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         spec = _request_one_device(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
@@ -241,11 +255,22 @@ def _recreate_claim(
     if is_used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
-    edits, is_generated = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
+    edits = (ObjectEdit(key, change),)
+    is_generated = find_controller(claim.metadata) is not None
     creation_commands = () if is_generated else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
     commands = (kubectl.render_delete(key), *creation_commands)
     weakens = f"ResourceClaim {_format_key(claim)} gives its devices back" if claim.status.allocation else ""
-    yield Fix(FixKind.REMAKE_RESOURCE_CLAIM, key, text, "operator", edits, REMAKE, weakens, commands, price=price)
+    yield Fix(
+        FixKind.REMAKE_RESOURCE_CLAIM,
+        key,
+        text,
+        by="operator",
+        edits=edits,
+        cost=REMAKE,
+        weakens=weakens,
+        commands=commands,
+        price=price,
+    )
 
 
 def build_spec_change_fix(
@@ -261,9 +286,9 @@ def build_spec_change_fix(
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates a claim with another spec, and its template likewise if there is one.
+    """Build the fix that recreates a claim with another spec, and also its template if there is one.
 
-    `what` ends the sentence "recreate ResourceClaim …".
+    `text_end` ends the sentence "recreate ResourceClaim …". With `where`, fixes of the same claim count as variants.
     """
     key = ObjectKey.of(claim)
 
@@ -282,7 +307,8 @@ def build_spec_change_fix(
     commands: tuple[str, ...] = (kubectl.render_recreate(key, claim, recreate_with_change(claim)),)
     text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
     if name is not None:
-        template_key, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _find_template(tried, name)
+        template_key = ObjectKey("ResourceClaimTemplate", key.namespace, name)
+        template = _find_template(tried, name)
         new_template = ResourceClaimTemplate(
             ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=recreate_with_change(claim).spec)
         )
@@ -297,7 +323,17 @@ def build_spec_change_fix(
         verbs = f"recreate {template_key} and" if template else f"create {template_key} and recreate"
         text = f"{verbs} the pod's claim{text_end}"
     return Fix(
-        kind, (key, target), text, "author", edits, cost, weakens, commands, key if where else None, where, price
+        kind,
+        (key, target),
+        text,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens=weakens,
+        commands=commands,
+        variant_of=key if where else None,
+        where=where,
+        price=price,
     )
 
 

@@ -188,10 +188,8 @@ def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "
         constrained_attribute = constraint.match_attribute or constraint.distinct_attribute or ""
         if attribute in ("", constrained_attribute):
             relation = "the same" if constraint.match_attribute else "another"
-            target, what = (
-                (constrained_attribute, constraint.requests),
-                f", without the constraint that devices have {relation} {constrained_attribute}",
-            )
+            target = (constrained_attribute, constraint.requests)
+            what = f", without the constraint that devices have {relation} {constrained_attribute}"
             change = _remove_constraint(constraint)
             yield build_spec_change_fix(
                 tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, text_end=what, cost=DROP
@@ -296,18 +294,19 @@ def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: st
         new_class = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))
         text = f"create DeviceClass {missing} for the devices of driver {driver}"
         command = kubectl.render_apply(kubectl.build_manifest(ObjectKey.of(new_class), new_class))
-        target, cost = (missing, driver), CREATE_CLASS + rank
+        target = (missing, driver)
+        cost = CREATE_CLASS + rank
         yield Fix(
             FixKind.CREATE_DEVICE_CLASS,
             target,
             text,
-            "operator",
-            (_create_class(new_class),),
-            cost,
-            "",
-            (command,),
-            missing,
-            f"driver {driver}",
+            by="operator",
+            edits=(_create_class(new_class),),
+            cost=cost,
+            weakens="",
+            commands=(command,),
+            variant_of=missing,
+            where=f"driver {driver}",
         )
 
 

@@ -75,13 +75,26 @@ def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
 
 def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     """Yield the fix that deallocates a claim without users, or fixes that stop the pods that use the claim."""
-    users, name = claim.status.reserved_for, f"{claim.metadata.namespace}/{claim.metadata.name}"
+    users = claim.status.reserved_for
+    name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
         key = ObjectKey.of(claim)
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
-        edits, commands = (ObjectEdit(key, _without_allocation),), (device_claims.render_claim_recreation(claim),)
+        edits = (ObjectEdit(key, _without_allocation),)
+        commands = (device_claims.render_claim_recreation(claim),)
         weakens = f"ResourceClaim {name} no longer has devices"
-        yield Fix(FixKind.FREE_DEVICES, key, text, "operator", edits, FREE, weakens, commands, "claim", name)
+        yield Fix(
+            FixKind.FREE_DEVICES,
+            key,
+            text,
+            by="operator",
+            edits=edits,
+            cost=FREE,
+            weakens=weakens,
+            commands=commands,
+            variant_of="claim",
+            where=name,
+        )
     pods = tried.cycle.view.pods.index
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
@@ -107,11 +120,19 @@ def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
     if not other_users:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
-        edits, commands = (
-            (ObjectEdit(own, _without_allocation_and_users),),
-            (device_claims.render_claim_recreation(claim),),
+        edits = (ObjectEdit(own, _without_allocation_and_users),)
+        commands = (device_claims.render_claim_recreation(claim),)
+        yield Fix(
+            FixKind.FREE_DEVICES,
+            own,
+            text,
+            by="author",
+            edits=edits,
+            cost=FREE,
+            weakens="",
+            commands=commands,
+            price=Price.WISH,
         )
-        yield Fix(FixKind.FREE_DEVICES, own, text, "author", edits, FREE, "", commands, price=Price.WISH)
 
 
 def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
@@ -131,11 +152,22 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             key = ObjectKey.of(rule)
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {taint_text}"
             weakens = f"devices are no longer tainted with {taint_text}"
-            edits, commands = (ObjectEdit(key, _delete),), (kubectl.render_delete(key),)
-            yield Fix(FixKind.DELETE_DEVICE_TAINT_RULE, key, text, "operator", edits, UNTAINT, weakens, commands)
+            edits = (ObjectEdit(key, _delete),)
+            commands = (kubectl.render_delete(key),)
+            yield Fix(
+                FixKind.DELETE_DEVICE_TAINT_RULE,
+                key,
+                text,
+                by="operator",
+                edits=edits,
+                cost=UNTAINT,
+                weakens=weakens,
+                commands=commands,
+            )
     own = {device[:2] for device in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
-        key, spec = ObjectKey.of(resource_slice), resource_slice.spec
+        key = ObjectKey.of(resource_slice)
+        spec = resource_slice.spec
         if (spec.driver, spec.pool.name) in own and any(_has_taint(device, taint_text) for device in spec.devices):
             text = (
                 f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
@@ -145,9 +177,9 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
                 FixKind.UNTAINT_DEVICES,
                 (key, taint_text),
                 text,
-                "operator",
-                edits,
-                UNTAINT,
+                by="operator",
+                edits=edits,
+                cost=UNTAINT,
                 variant_of=taint_text,
                 where=key.name,
             )

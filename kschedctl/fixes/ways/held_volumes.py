@@ -53,7 +53,8 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
         return
-    count, name = limit.attached + limit.more, csi_node.metadata.name
+    count = limit.attached + limit.more
+    name = csi_node.metadata.name
 
     def change(known: CSINode) -> CSINode:
         """Return the CSINode with the raised limit."""
@@ -70,10 +71,10 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         FixKind.RAISE_VOLUME_LIMIT,
         (name, limit.driver, count),
         text,
-        "operator",
-        edits,
-        RAISE,
-        "a volume too many for the machine is never attached",
+        by="operator",
+        edits=edits,
+        cost=RAISE,
+        weakens="a volume too many for the machine is never attached",
         variant_of=limit.driver,
         where=name,
     )
@@ -82,7 +83,8 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes of the driver that no pod on the node uses."""
     view = tried.cycle.view
-    storage, node_name = get_listers(view), view.nodes.names[tried.known_row]
+    storage = get_listers(view)
+    node_name = view.nodes.names[tried.known_row]
     used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
     node_attachments = [
         a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)
@@ -93,10 +95,22 @@ def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix
             continue
         text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
-        edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
+        edits = (ObjectEdit(key, lambda _: None),)
+        command = kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
-        yield Fix(FixKind.DETACH_VOLUME, key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
+        yield Fix(
+            FixKind.DETACH_VOLUME,
+            key,
+            text,
+            by="operator",
+            edits=edits,
+            cost=DETACH,
+            weakens=weakens,
+            commands=(command,),
+            variant_of=limit.driver,
+            where=name,
+        )
 
 
 def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -115,19 +129,20 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
     if find_owner(pod).kind != "Pod":
         yield from scale_down(tried, position)
         return
-    text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
+    text = f"stop pod {pod.key}"
+    command = kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
     yield Fix(
         FixKind.STOP_POD,
         pod.key,
         text,
-        "operator",
-        build_deletion_edits(view, pod),
-        STOP,
-        weakens,
-        (command,),
-        "pod",
-        pod.key,
+        by="operator",
+        edits=build_deletion_edits(view, pod),
+        cost=STOP,
+        weakens=weakens,
+        commands=(command,),
+        variant_of="pod",
+        where=pod.key,
     )
 
 

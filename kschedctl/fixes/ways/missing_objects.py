@@ -85,7 +85,9 @@ def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
         edits = build_pod_edits(tried.trial.pod, _use_claim(pod_claim.claim_name, similar_name))
-        yield Fix(FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, "author", edits, CORRECT)
+        yield Fix(
+            FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, by="author", edits=edits, cost=CORRECT
+        )
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_request_storage(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
@@ -143,7 +145,16 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
         edits = (_create_claim(new_claim),)
         yield Fix(
-            FixKind.CREATE_CLAIM, (key, name), text, "author", edits, CREATE + rank, "", commands, key, f"class {name}"
+            FixKind.CREATE_CLAIM,
+            (key, name),
+            text,
+            by="author",
+            edits=edits,
+            cost=CREATE + rank,
+            weakens="",
+            commands=commands,
+            variant_of=key,
+            where=f"class {name}",
         )
 
 
@@ -160,7 +171,8 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             :MOST_PROPOSED
         ]
     ):
-        name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
+        name = volume.metadata.name
+        size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_request_storage(size)))
         new_claim, _ = adapt_to_volume(sized_claim, volume)
         bind, volume_edit = build_binding(new_claim, volume, storage)
@@ -174,13 +186,13 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             FixKind.CREATE_CLAIM,
             (key, name),
             text,
-            "author",
-            edits,
-            CREATE + MOST_PROPOSED + rank,
-            "",
-            commands,
-            key,
-            f"volume {name}",
+            by="author",
+            edits=edits,
+            cost=CREATE + MOST_PROPOSED + rank,
+            weakens="",
+            commands=commands,
+            variant_of=key,
+            where=f"volume {name}",
         )
 
 
@@ -228,7 +240,14 @@ def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fi
         PhaseStatus("Pending"),
     )
     text = f"let the ephemeral volume controller of kube-controller-manager create claim {format_claim_key(new_claim)}"
-    yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new_claim), text, "operator", (_create_claim(new_claim),), CREATE)
+    yield Fix(
+        FixKind.CREATE_CLAIM,
+        ObjectKey.of(new_claim),
+        text,
+        by="operator",
+        edits=(_create_claim(new_claim),),
+        cost=CREATE,
+    )
 
 
 def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
@@ -242,7 +261,8 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key, deletion = ObjectKey.of(claim), plan_deletion(tried, claim)
+    key = ObjectKey.of(claim)
+    deletion = plan_deletion(tried, claim)
     if deletion is None:
         return
     text = (
@@ -250,7 +270,17 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
     )
     weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*deletion.edits, ObjectEdit(key, change))
-    yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, deletion.commands, price=Price.LOSS)
+    yield Fix(
+        FixKind.REMAKE_CLAIM,
+        key,
+        text,
+        by="operator",
+        edits=edits,
+        cost=REMAKE,
+        weakens=weakens,
+        commands=deletion.commands,
+        price=Price.LOSS,
+    )
 
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
@@ -269,7 +299,8 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 def fix_missing_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
-    classes, name = get_listers(tried.cycle.view).classes, get_claim_class(claim)
+    classes = get_listers(tried.cycle.view).classes
+    name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = _reset_with_class(similar_name)
@@ -299,11 +330,11 @@ def _copy_class(model: StorageClass, name: str) -> Fix:
         FixKind.CREATE_STORAGE_CLASS,
         (name, model_name),
         text,
-        "operator",
-        edits,
-        CREATE_CLASS,
-        "",
-        commands,
-        name,
-        f"like {model_name}",
+        by="operator",
+        edits=edits,
+        cost=CREATE_CLASS,
+        weakens="",
+        commands=commands,
+        variant_of=name,
+        where=f"like {model_name}",
     )

@@ -103,7 +103,8 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
-    freed = view.requests[view.pods.info[positions]][:, columns]
+    infos = view.pods.info[positions]
+    freed = view.requests[infos][:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
     if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < shortages).any():
         return []
@@ -125,7 +126,8 @@ def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
 
     Pods of the same workload come first.
     """
-    view, own_workload = tried.cycle.view, find_owner(tried.trial.pod)
+    view = tried.cycle.view
+    own_workload = find_owner(tried.trial.pod)
     crowding: dict[Position, None] = {}
     for counted in find_domain_counts(tried):
         if counted.constraint.topology_key == key:
@@ -155,7 +157,8 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
     """Count, by PDB, the disruptions that the trial's changes use up."""
-    view, target_key = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
+    view = tried.trial.scheduler.view
+    target_key = ObjectKey.of(tried.trial.pod)
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != target_key}
     evicted_keys = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in evicted_keys)
@@ -177,10 +180,10 @@ def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix
         FixKind.MOVE_POD,
         (pod.key, target),
         f"move {pod.key} from {old_node} to {target}",
-        "operator",
-        (ObjectEdit(ObjectKey.of(pod), _bind_to(target)), *detach_volumes(view, pod)),
-        MOVE,
-        f"evicts {pod.key}{weakens}",
+        by="operator",
+        edits=(ObjectEdit(ObjectKey.of(pod), _bind_to(target)), *detach_volumes(view, pod)),
+        cost=MOVE,
+        weakens=f"evicts {pod.key}{weakens}",
         price=price,
         commands=(
             kubectl.render_command("cordon", old_node),
@@ -234,7 +237,8 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
     remaining_count = _count_replicas_after(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
-    weakens, price = f"{owner} loses one replica", None if remaining_count else Price.LOSS
+    weakens = f"{owner} loses one replica"
+    price = None if remaining_count else Price.LOSS
     if not remaining_count:
         weakens = f"{owner} no longer runs"
     if owner.kind == "StatefulSet":
@@ -244,10 +248,10 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
         FixKind.SCALE_DOWN,
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
-        "operator",
-        build_deletion_edits(tried.cycle.view, pod),
-        FEWER,
-        weakens,
+        by="operator",
+        edits=build_deletion_edits(tried.cycle.view, pod),
+        cost=FEWER,
+        weakens=weakens,
         price=price,
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,

@@ -42,7 +42,8 @@ def add_one_node(tried: TriedNode) -> Iterator[Fix]:
     nodes = tried.cycle.view.nodes
     if is_no_node_initialized(nodes):
         return
-    view, models = tried.cycle.view, _find_models(tried)
+    view = tried.cycle.view
+    models = _find_models(tried)
     rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
     in_failed_zones = _find_nodes_in_failed_zones(nodes)
     models = [node for node in models if not in_failed_zones[rows[node.metadata.name]]]
@@ -82,8 +83,9 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod requests devices that this node has and most nodes of its pool lack."""
-    view, pool = tried.cycle.view, find_pool(model)
+    """Return whether the pod requests devices that this node has but most nodes of its pool do not have."""
+    view = tried.cycle.view
+    pool = find_pool(model)
     if not pool:
         return False
     pools = view.memo("nodes of pools", lambda: _group_by_pool(view.nodes.objects))
@@ -112,7 +114,8 @@ def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 def _find_models(tried: TriedNode) -> list[Node]:
     """Return the first node of each shape: pool, zone, taints, size, and the labels that the pod selects by."""
-    keys, view = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
+    keys = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME}))
+    view = tried.cycle.view
     return view.memo((_find_models, keys), lambda: list(_find_first_of_shapes(view.nodes.objects, keys).values()))
 
 
@@ -145,7 +148,8 @@ def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
 
     The amount covers the pod and the node's DaemonSet pods.
     """
-    view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
+    view = tried.cycle.view
+    row = tried.cycle.view.nodes.index[node.metadata.name]
     daemons = [at for at in view.pods_on(row) if find_owner(view.pods.objects[at]).kind == "DaemonSet"]
     daemon_requests = (
         view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
@@ -171,21 +175,25 @@ def build_added_nodes(
 ) -> Fix:
     """Build the fix that adds nodes like a model, with its DaemonSet pods, devices and volume limits.
 
-    `larger` holds the amounts of which the new nodes offer more, and `unknown` the resources among them that no node
-    offers. `peculiar` says that most nodes of the model's pool lack its devices.
+    `larger` holds the amounts of which the new nodes offer more than the model. `unoffered_resources` are the resources
+    among these that no node offers. `has_rare_devices` says that most nodes of the model's pool do not have the model's
+    devices. Both change the fix's text.
     """
     sizes: Resources = {name: _format_amount(name, amount) for name, amount in (larger or {}).items()}
-    name, pool = model.metadata.name, find_pool(model)
+    name = model.metadata.name
+    pool = find_pool(model)
     free_numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
     edits = [
         edit
         for _, i in zip(range(count), free_numbers, strict=False)
         for edit in _add_node(view, model, f"{name}-more-{i}", sizes)
     ]
-    what, where = "a node" if count == 1 else f"{count} nodes", f"like {name}"
+    what = "a node" if count == 1 else f"{count} nodes"
+    where = f"like {name}"
     larger_text = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
     if unoffered_resources:
-        where, names = "", ", ".join(sorted(unoffered_resources))
+        where = ""
+        names = ", ".join(sorted(unoffered_resources))
         text = f"add {what} with {larger_text}: no node offers {names}, so check its name and its device plugin first"
     elif has_rare_devices:
         text = f"add {what} with the devices of {name}, which most nodes of pool {pool} lack"
@@ -197,9 +205,9 @@ def build_added_nodes(
         FixKind.ADD_NODE,
         target,
         text,
-        "operator",
-        tuple(edits),
-        cost,
+        by="operator",
+        edits=tuple(edits),
+        cost=cost,
         variant_of="node",
         where=where,
         with_node_count=partial(

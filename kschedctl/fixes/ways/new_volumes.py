@@ -60,12 +60,14 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     """
     if ObjectKey.of(claim) in tried.trial.edits:
         return
-    storage, requested_name = get_listers(tried.cycle.view), claim.spec.volume_name
+    storage = get_listers(tried.cycle.view)
+    requested_name = claim.spec.volume_name
     free_name = _find_free_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume(
         tried, claim, requested_name if requested_name and requested_name not in storage.volumes else free_name, storage
     )
-    key, name = ObjectKey.of(claim), volume.metadata.name
+    key = ObjectKey.of(claim)
+    name = volume.metadata.name
     if name == requested_name:
         bound_volume = bind_volume(volume, claim)
         is_bound = BIND_COMPLETED in claim.metadata.annotations
@@ -99,7 +101,7 @@ def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
     text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
     command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
-    return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
+    return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
 
 
 def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -140,14 +142,14 @@ def _build_creation_fix(
         FixKind.CREATE_VOLUME,
         (key_text, where),
         text,
-        "operator",
-        edits,
-        cost,
-        weakens,
-        tuple(commands),
-        key_text,
-        where,
-        price,
+        by="operator",
+        edits=edits,
+        cost=cost,
+        weakens=weakens,
+        commands=tuple(commands),
+        variant_of=key_text,
+        where=where,
+        price=price,
         needs_values=(f"{missing_field} of PersistentVolume {name}",),
         manifests=(manifest,),
     )
@@ -195,9 +197,10 @@ def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: P
 def _build_affinity(
     tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
-    """Return the affinity for nodes that reach such volumes as the node does, or None if no label decides.
+    """Build the node affinity of a new volume that the node can reach, or return None if no label decides.
 
-    The labels are those in the affinity of the model volume or, without a model, the driver's topology keys.
+    The affinity requires the node's values of some labels: those in the affinity of `model_volume` or, if that is None,
+    the driver's topology keys.
     """
     if tried.row is None:
         return None

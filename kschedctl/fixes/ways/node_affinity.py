@@ -71,7 +71,10 @@ class LocatedRequirement(NamedTuple):
 
 
 def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for nodeSelector labels that the node lacks or, without any, for the required terms."""
+    """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
+
+    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone.
+    """
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
@@ -129,7 +132,14 @@ def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> 
         edits = build_pod_edits(
             tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
         )
-        yield Fix(FixKind.CORRECT_NODE_AFFINITY, (located.term, unmet.key, similar_key), text, "author", edits, CORRECT)
+        yield Fix(
+            FixKind.CORRECT_NODE_AFFINITY,
+            (located.term, unmet.key, similar_key),
+            text,
+            by="author",
+            edits=edits,
+            cost=CORRECT,
+        )
     match unmet.operator:
         case "In" if unmet.values:
             yield from label_node(tried, unmet.key, unmet.values[0])
@@ -150,25 +160,23 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
     match unmet.operator:
         case "In" if unmet.field:
             allowed = (node_value,)  # the API allows for one name
+        case "In" if misspelt_value:
+            allowed = tuple(node_value if v == misspelt_value else v for v in values)
         case "In":
-            allowed = (
-                tuple(node_value if v == misspelt_value else v for v in values)
-                if misspelt_value
-                else (*values, node_value)
-            )
+            allowed = (*values, node_value)
         case "NotIn":
             allowed = tuple(v for v in values if v != node_value)
-        case "Gt" | "Lt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) + (-1 if unmet.operator == "Gt" else 1)),)
+        case "Gt" if node_value.lstrip("-").isdigit():
+            allowed = (str(int(node_value) - 1),)
+        case "Lt" if node_value.lstrip("-").isdigit():
+            allowed = (str(int(node_value) + 1),)
     if allowed:
         corrected = located._replace(requirement=replace(located.requirement, values=allowed))
         edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
-        target, text = (
-            (located.term, unmet.key, unmet.operator, allowed),
-            f"require {corrected.text} of nodes instead of {located.text}",
-        )
+        target = (located.term, unmet.key, unmet.operator, allowed)
+        text = f"require {corrected.text} of nodes instead of {located.text}"
         if misspelt_value:
-            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, "author", edits, CORRECT)
+            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
         else:
             weakens, price = _describe_requirement_loss(located.requirement)
             cost = OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
@@ -176,14 +184,14 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
                 FixKind.WIDEN_NODE_AFFINITY,
                 target,
                 text,
-                "author",
-                edits,
-                cost,
-                weakens,
-                (),
-                target[:3],
-                node_value,
-                price,
+                by="author",
+                edits=edits,
+                cost=cost,
+                weakens=weakens,
+                commands=(),
+                variant_of=target[:3],
+                where=node_value,
+                price=price,
             )
 
 
@@ -207,7 +215,9 @@ def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
         located.requirement.values,
     )
     weakens, price = _describe_requirement_loss(located.requirement)
-    return Fix(FixKind.DROP_NODE_AFFINITY, target, text, "author", edits, DROP, weakens, price=price)
+    return Fix(
+        FixKind.DROP_NODE_AFFINITY, target, text, by="author", edits=edits, cost=DROP, weakens=weakens, price=price
+    )
 
 
 def _prefer_terms(tried: TriedNode) -> Fix:
@@ -229,13 +239,15 @@ def _prefer_terms(tried: TriedNode) -> Fix:
         (ANYWHERE, None),
     )
     edits = build_pod_edits(tried.trial.pod, change)
-    return Fix(FixKind.SOFTEN_NODE_AFFINITY, "all", text, "author", edits, SOFTEN, weakens, price=price)
+    return Fix(
+        FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
+    )
 
 
 def _replace_requirement(
     located: LocatedRequirement, new_requirement: SelectorRequirement | None
 ) -> Callable[[Pod], Pod]:
-    """Return a pod change that replaces the requirement, or drops it if `new` is None.
+    """Return a pod change that replaces the requirement, or drops it if `new_requirement` is None.
 
     If the term becomes empty, all terms are dropped, as an empty term would match no node.
     """

@@ -44,27 +44,59 @@ NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE
 
 def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
-    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
+    pod = tried.trial.pod
+    key = unmet.key
+    value = unmet.values[0]
     for similar_key in find_similar_keys(key, tried):
         text = f"select nodes by the label {similar_key} instead of {key}"
         change = _change_node_selector(_rename_key(key, similar_key))
-        yield Fix(FixKind.CORRECT_SELECTOR, (key, similar_key), text, "author", build_pod_edits(pod, change), CORRECT)
+        yield Fix(
+            FixKind.CORRECT_SELECTOR,
+            (key, similar_key),
+            text,
+            by="author",
+            edits=build_pod_edits(pod, change),
+            cost=CORRECT,
+        )
     if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # its files were there
     weakens, price = describe_label_loss(key, value)
     if unmet.found is not None:
         text = f"select nodes with {key}={unmet.found} instead of {value}"
         change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
-        target, edits = (key, unmet.found), build_pod_edits(pod, change)
+        target = (key, unmet.found)
+        edits = build_pod_edits(pod, change)
         if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-            yield Fix(FixKind.CORRECT_SELECTOR, target, text, "author", edits, CORRECT)
+            yield Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
         else:
-            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={unmet.found}"
-            yield Fix(FixKind.OTHER_SELECTOR, target, text, "author", edits, cost, weakens, (), key, where, price)
+            cost = OTHER_HOST if key == HOSTNAME else OTHER
+            where = f"{key}={unmet.found}"
+            yield Fix(
+                FixKind.OTHER_SELECTOR,
+                target,
+                text,
+                by="author",
+                edits=edits,
+                cost=cost,
+                weakens=weakens,
+                commands=(),
+                variant_of=key,
+                where=where,
+                price=price,
+            )
     yield from label_node(tried, key, value)
     change = _change_node_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", build_pod_edits(pod, change), DROP, weakens, price=price)
+    yield Fix(
+        FixKind.DROP_SELECTOR,
+        key,
+        text,
+        by="author",
+        edits=build_pod_edits(pod, change),
+        cost=DROP,
+        weakens=weakens,
+        price=price,
+    )
 
 
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
@@ -203,9 +235,9 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         FixKind.LABEL_NODE,
         (name, key, value),
         f"label node {name} with {key}={value}",
-        "operator",
-        build_node_edits(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
-        LABEL,
+        by="operator",
+        edits=build_node_edits(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
+        cost=LABEL,
         commands=(kubectl.render_command("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
         where=name,
@@ -222,12 +254,12 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
         FixKind.UNLABEL_NODE,
         (name, key),
         f"remove the label {key}={node.metadata.labels[key]} from node {name}",
-        "operator",
-        build_node_edits(
+        by="operator",
+        edits=build_node_edits(
             node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})
         ),
-        LABEL,
-        f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
+        cost=LABEL,
+        weakens=f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
         commands=(kubectl.render_command("label", "node", name, f"{key}-"),),
         variant_of=key,
         where=name,
@@ -252,7 +284,9 @@ def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass |
 
 def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks."""
-    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
+    pod = tried.trial.pod
+    key = unmet.key
+    value = unmet.values[0]
     runtime_class = find_selecting_class(pod, key, tried)
     if runtime_class is None:
         return
@@ -267,7 +301,8 @@ def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
 def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
-    name, scheduling = runtime_class.metadata.name, runtime_class.scheduling or RuntimeClassScheduling()
+    name = runtime_class.metadata.name
+    scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
 
     def change(known: RuntimeClass) -> RuntimeClass:
@@ -281,9 +316,9 @@ def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[
         FixKind.CORRECT_RUNTIME_CLASS,
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
-        "operator",
-        (ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
-        CORRECT_CLASS,
+        by="operator",
+        edits=(ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
+        cost=CORRECT_CLASS,
         commands=(command,),
     )
 
@@ -313,10 +348,10 @@ def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass)
         FixKind.OTHER_RUNTIME_CLASS,
         (old_name, new_name),
         f"use RuntimeClass {new_name} instead of {old_name}",
-        "author",
-        build_pod_edits(pod, change),
-        OTHER_CLASS,
-        f"its containers are isolated as RuntimeClass {new_name} does it, not as {old_name} does",
+        by="author",
+        edits=build_pod_edits(pod, change),
+        cost=OTHER_CLASS,
+        weakens=f"its containers are isolated as RuntimeClass {new_name} does it, not as {old_name} does",
         variant_of=old_name,
         where=f"RuntimeClass {new_name}",
     )

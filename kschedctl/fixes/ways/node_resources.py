@@ -57,7 +57,18 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
     commands = (kubectl.render_command("describe", "node", name),)
     edits = build_node_edits(node, change)
     target = (name, resource)
-    yield Fix(FixKind.PUBLISH_RESOURCE, target, text, "operator", edits, PUBLISH, "", commands, resource, name)
+    yield Fix(
+        FixKind.PUBLISH_RESOURCE,
+        target,
+        text,
+        by="operator",
+        edits=edits,
+        cost=PUBLISH,
+        weakens="",
+        commands=commands,
+        variant_of=resource,
+        where=name,
+    )
 
 
 def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
@@ -71,10 +82,11 @@ def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]
         _, container, _, resource = request.request.split("-")  # container-0-request-1, the second by name
         field, index = containers[int(container)]
         container_spec: Container = getattr(spec, field)[index]
-        name, count = sorted(container_spec.resources.requests)[int(resource)], str(request.free)
+        name = sorted(container_spec.resources.requests)[int(resource)]
+        count = str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
         edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
-        yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, "author", edits, LOWER)
+        yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
 
 
 def _set_container_request(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
@@ -103,12 +115,24 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if device_class.spec.extended_resource_name is None
     ]
     for class_ in unassigned_classes[:MOST_CLASSES]:
-        key, name = ObjectKey.of(class_), class_.metadata.name
+        key = ObjectKey.of(class_)
+        name = class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
         edits = (ObjectEdit(key, _set_resource_name(fact.resource)),)
         target = (name, fact.resource)
-        yield Fix(FixKind.BACK_RESOURCE, target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
+        yield Fix(
+            FixKind.BACK_RESOURCE,
+            target,
+            text,
+            by="operator",
+            edits=edits,
+            cost=BACK,
+            weakens="",
+            commands=(command,),
+            variant_of=fact.resource,
+            where=name,
+        )
 
 
 def _set_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
@@ -128,7 +152,8 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
     node = tried.cycle.view.nodes.objects[tried.known_row]
-    name, limit = node.metadata.name, max(fact.pods, fact.limit) + 1
+    name = node.metadata.name
+    limit = max(fact.pods, fact.limit) + 1
 
     def change(read: Node) -> Node:
         """Return the node with the higher limit."""
@@ -138,11 +163,11 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         FixKind.RAISE_MAX_PODS,
         (name, limit),
         f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
-        "operator",
-        build_node_edits(node, change),
-        RAISE,
-        "a pod for which the node's network has no address left never starts",
-        (kubectl.render_command("describe", "node", name),),
+        by="operator",
+        edits=build_node_edits(node, change),
+        cost=RAISE,
+        weakens="a pod for which the node's network has no address left never starts",
+        commands=(kubectl.render_command("describe", "node", name),),
         variant_of="maxPods",
         where=name,
     )
@@ -169,9 +194,9 @@ def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             FixKind.REVERT_RESIZE,
             resize.pod,
             text,
-            "operator",
-            build_pod_edits(pod, revert_resize),
-            REVERT,
+            by="operator",
+            edits=build_pod_edits(pod, revert_resize),
+            cost=REVERT,
             commands=(_render_resize_command(pod),),
             where=resize.pod,
         )

@@ -58,12 +58,12 @@ def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if field == "pod_affinity":
             for kind, target, text, cost, corrected_term in propose_term_corrections(tried, index, term):
                 edits = build_pod_edits(pod, _replace_term(field, index, corrected_term))
-                yield Fix(kind, (index, *target), text, "author", edits, cost)
+                yield Fix(kind, (index, *target), text, by="author", edits=edits, cost=cost)
         else:
             yield from _limit_to_own_revision(tried, index, term)
         text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
         edits = build_pod_edits(pod, _soften_term(field, term))
-        yield Fix(soften_kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
+        yield Fix(soften_kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
     if isinstance(refusal.fact, TopologyLabelMissing):
         for value in nodes.label(refusal.fact.key).values[:MOST_DOMAINS]:
             yield from label_node(tried, refusal.fact.key, value)
@@ -80,7 +80,15 @@ def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAff
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = build_pod_edits(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
-        yield Fix(FixKind.CORRECT_TOPOLOGY_KEY, (field, index, new_key), text, "author", edits, CORRECT, price=price)
+        yield Fix(
+            FixKind.CORRECT_TOPOLOGY_KEY,
+            (field, index, new_key),
+            text,
+            by="author",
+            edits=edits,
+            cost=CORRECT,
+            price=price,
+        )
 
 
 def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
@@ -106,7 +114,7 @@ def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) 
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
     text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
     edits = build_pod_edits(pod, _replace_term("pod_anti_affinity", index, limited_term))
-    yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, "author", edits, ROLLOUT)
+    yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, by="author", edits=edits, cost=ROLLOUT)
 
 
 def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:

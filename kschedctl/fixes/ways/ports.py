@@ -72,7 +72,7 @@ def _use_port(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     text += ", and let the program listen there" * host_network
     edits = build_pod_edits(tried.trial.pod, change)
     kind = FixKind.OTHER_HOST_PORT if new_port else FixKind.DROP_HOST_PORT
-    return Fix(kind, (port, new_port), text, "author", edits, OTHER_PORT if new_port else NO_PORT)
+    return Fix(kind, (port, new_port), text, by="author", edits=edits, cost=OTHER_PORT if new_port else NO_PORT)
 
 
 def _is_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:

@@ -203,7 +203,9 @@ def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, ne
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
     price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
-    return Fix(FixKind.LOWER_REQUEST, target, text, "author", edits, cost, variant_of=target[:-1], price=price)
+    return Fix(
+        FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
+    )
 
 
 def get_price_of_reduction(share: float) -> Price | None:
@@ -240,7 +242,13 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
     text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
     return Fix(
-        FixKind.DROP_REQUEST, resource, text, "author", build_pod_edits(tried.trial.pod, change), WITHOUT, weakens
+        FixKind.DROP_REQUEST,
+        resource,
+        text,
+        by="author",
+        edits=build_pod_edits(tried.trial.pod, change),
+        cost=WITHOUT,
+        weakens=weakens,
     )
 
 

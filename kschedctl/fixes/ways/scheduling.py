@@ -37,7 +37,7 @@ def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
         edits = build_pod_edits(trial.pod, _set_scheduler_name(name))
         before = trial.pod.spec.scheduler_name
         text = f"use scheduler {name} instead of {before}"
-        yield Fix(FixKind.OTHER_SCHEDULER, name, text, "author", edits, OTHER_SCHEDULER)
+        yield Fix(FixKind.OTHER_SCHEDULER, name, text, by="author", edits=edits, cost=OTHER_SCHEDULER)
 
 
 def _set_scheduler_name(scheduler_name: str) -> Callable[[Pod], Pod]:
@@ -76,13 +76,13 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
             FixKind.USE_PRIORITY_CLASS,
             name,
             text,
-            "author",
-            build_pod_edits(pod, change),
-            cost,
-            GOES_BEFORE,
-            (),
-            "class",
-            name,
+            by="author",
+            edits=build_pod_edits(pod, change),
+            cost=cost,
+            weakens=GOES_BEFORE,
+            commands=(),
+            variant_of="class",
+            where=name,
             price=price,
         )
     agent_class_exists = any(class_.metadata.name == AGENT_CLASS_NAME for class_ in cluster.priority_classes)
@@ -109,13 +109,13 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
         FixKind.USE_PRIORITY_CLASS,
         AGENT_CLASS_NAME,
         text + unread_note,
-        "operator",
-        edits,
-        RAISE_OF_AGENT,
-        GOES_BEFORE,
-        commands,
-        "class",
-        AGENT_CLASS_NAME,
+        by="operator",
+        edits=edits,
+        cost=RAISE_OF_AGENT,
+        weakens=GOES_BEFORE,
+        commands=commands,
+        variant_of="class",
+        where=AGENT_CLASS_NAME,
         price=Price.NEIGHBOUR,
     )
 
@@ -125,13 +125,18 @@ QuotaField = Literal["max", "min"]
 
 
 def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that raises the max of the pod's quota or, if that suffices, its min by what all quotas lack."""
+    """Yield the fix that raises the ElasticQuota of the pod's namespace.
+
+    If the pod would exceed its max, max is raised. Otherwise, min is raised by the amounts by which the use of all
+    namespaces would exceed the sum of all mins.
+    """
     use = find_quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or claim is None:
         return
-    used, max_amounts = add_requests(use.sum_namespace(quota.namespace), claim.same_quota), quota.max_amounts or {}
+    used = add_requests(use.sum_namespace(quota.namespace), claim.same_quota)
+    max_amounts = quota.max_amounts or {}
     limits = find_applicable_limits(claim.same_quota, max_amounts, INT64_MAX) if quota.max_amounts is not None else {}
     exceeded = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
     if exceeded:
@@ -164,11 +169,11 @@ def _raise_quota_field(quota: Quota, field: QuotaField, new_amounts: Requests, o
         FixKind.RAISE_QUOTA_MAX if field == "max" else FixKind.RAISE_QUOTA_MIN,
         (key, *sorted(amounts.items())),
         f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {changes_text}",
-        "operator",
-        (ObjectEdit(key, change),),
-        RAISE_MAX if field == "max" else RAISE_MIN,
-        "" if field == "max" else "all ElasticQuotas together guarantee more",
-        (kubectl.render_patch(key, {"spec": {field: amounts}}),),
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=RAISE_MAX if field == "max" else RAISE_MIN,
+        weakens="" if field == "max" else "all ElasticQuotas together guarantee more",
+        commands=(kubectl.render_patch(key, {"spec": {field: amounts}}),),
     )
 
 

@@ -217,8 +217,8 @@ def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
         FixKind.LABEL_NAMESPACE,
         (name, pairs),
         f"label namespace {name} with {pairs}",
-        "operator",
-        (ObjectEdit(ObjectKey.of(namespace), change),),
-        LABEL,
+        by="operator",
+        edits=(ObjectEdit(ObjectKey.of(namespace), change),),
+        cost=LABEL,
         commands=(kubectl.render_command("label", "namespace", name, *labels, "--overwrite"),),
     )

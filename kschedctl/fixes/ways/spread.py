@@ -30,7 +30,11 @@ MOST_DOMAINS = 3
 
 
 def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that relax the hard constraints on the topology key of the rejection."""
+    """Yield fixes for a node that a hard spread constraint rejects.
+
+    If the skew is too large, the constraints on the topology key are relaxed. If the node lacks the topology label, the
+    constraints get another key or become preferences, or the node gets the label.
+    """
     match refusal.fact:
         case TooSkewed(key=key) as fact:
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
@@ -81,7 +85,8 @@ def _relax_constraint(
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
         return
-    key, loss_text = constraint.topology_key, UNEVEN_TEXT.format(key=constraint.topology_key)
+    key = constraint.topology_key
+    loss_text = UNEVEN_TEXT.format(key=constraint.topology_key)
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
@@ -180,7 +185,16 @@ def _build_constraint_fix(
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
 
     target = (index, *fields.items())
-    return Fix(kind, target, text, "author", build_pod_edits(tried.trial.pod, change), cost, weakens, price=price)
+    return Fix(
+        kind,
+        target,
+        text,
+        by="author",
+        edits=build_pod_edits(tried.trial.pod, change),
+        cost=cost,
+        weakens=weakens,
+        price=price,
+    )
 
 
 REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}

@@ -54,11 +54,11 @@ def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
         FixKind.IGNORE_STORAGE_CAPACITY,
         fact.driver,
         text,
-        "operator",
-        (ObjectEdit(key, _disable_storage_capacity),),
-        IGNORE,
-        f"kube-scheduler no longer looks at the free storage of {fact.driver}",
-        (kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
+        by="operator",
+        edits=(ObjectEdit(key, _disable_storage_capacity),),
+        cost=IGNORE,
+        weakens=f"kube-scheduler no longer looks at the free storage of {fact.driver}",
+        commands=(kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
         price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
     )
 
@@ -102,19 +102,20 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
         FixKind.RAISE_CAPACITY,
         (key, size),
         text,
-        "operator",
-        (ObjectEdit(key, change),),
-        ENLARGE,
-        "",
-        (),
-        class_name,
-        key.name,
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=ENLARGE,
+        weakens="",
+        commands=(),
+        variant_of=class_name,
+        where=key.name,
     )
 
 
 def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
     """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
-    class_name, node = get_claim_class(claim), tried.cycle.view.nodes.objects[tried.known_row]
+    class_name = get_claim_class(claim)
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
     keys = [key for key in get_topology_keys(tried, class_name) if key in labels]
@@ -135,13 +136,13 @@ def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stora
         FixKind.RAISE_CAPACITY,
         (ObjectKey.of(new_pool), size),
         text,
-        "operator",
-        edits,
-        PUBLISH,
-        "",
-        (),
-        class_name,
-        topology,
+        by="operator",
+        edits=edits,
+        cost=PUBLISH,
+        weakens="",
+        commands=(),
+        variant_of=class_name,
+        where=topology,
     )
 
 

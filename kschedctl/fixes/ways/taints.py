@@ -43,9 +43,9 @@ def uncordon_node(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         FixKind.UNCORDON,
         name,
         f"uncordon node {name}, after finding out why it is cordoned",
-        "operator",
-        build_node_edits(node, _remove_cordon),
-        UNCORDON,
+        by="operator",
+        edits=build_node_edits(node, _remove_cordon),
+        cost=UNCORDON,
         commands=(kubectl.render_command("describe", "node", name), kubectl.render_command("uncordon", name)),
         variant_of="uncordon",
         where=name,
@@ -75,7 +75,8 @@ def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     else:
         corrections = list(_correct_tolerations(tried, taint))
         yield from corrections
-        requests_devices, chooses_nodes = _requests_devices(tried, node, taint), _chooses_nodes(tried.trial.pod)
+        requests_devices = _requests_devices(tried, node, taint)
+        chooses_nodes = _chooses_nodes(tried.trial.pod)
         if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
             return
         if requests_devices is not False or chooses_nodes:
@@ -147,7 +148,8 @@ def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
 def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool | None) -> Fix:
     """Build the fix that tolerates the taint, with any effect if the taint has none.
 
-    `asks` says if the pod requests the devices for which the node is reserved, or None if it is not reserved.
+    `requests_devices` says whether the pod requests the devices for which the node is reserved. It is None if the node
+    is not reserved for devices.
     """
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(taint.key, operator, taint.value, taint.effect)
@@ -157,7 +159,8 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
     text = f"tolerate the taint {str(taint).removesuffix(':')}"
-    weakens, price = "", Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
+    weakens = ""
+    price = Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
     if requests_devices is False:
         weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
@@ -166,10 +169,10 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         FixKind.TOLERATE,
         taint,
         text,
-        "author",
-        build_pod_edits(tried.trial.pod, change),
-        TOLERATE,
-        weakens,
+        by="author",
+        edits=build_pod_edits(tried.trial.pod, change),
+        cost=TOLERATE,
+        weakens=weakens,
         price=price,
     )
 
@@ -204,7 +207,7 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
             what = f"the toleration of {_format_toleration(toleration)} to {_format_toleration(corrected)}"
         text = f"correct {what}, the taint of the node"
         edits = build_pod_edits(tried.trial.pod, change)
-        yield Fix(FixKind.TOLERATE, (index, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
+        yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
 
 
 class Likeness(Enum):
@@ -270,10 +273,10 @@ def _build_taint_removal(node: Node, taint: Taint) -> Fix:
         FixKind.REMOVE_TAINT,
         (name, taint),
         f"remove the taint {taint} from node {name}",
-        "operator",
-        build_node_edits(node, change),
-        UNTAINT,
-        "pods that do not tolerate it may then run there too",
+        by="operator",
+        edits=build_node_edits(node, change),
+        cost=UNTAINT,
+        weakens="pods that do not tolerate it may then run there too",
         commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,
@@ -306,8 +309,11 @@ def repair_node(tried: TriedNode, node: Node) -> Fix:
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
     commands = (kubectl.render_command("describe", "node", name),)
-    text, edits = f"{what} ({', '.join(states)})", build_node_edits(node, remove_condition_taints)
-    return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
+    text = f"{what} ({', '.join(states)})"
+    edits = build_node_edits(node, remove_condition_taints)
+    return Fix(
+        kind, name, text, by="operator", edits=edits, cost=cost, commands=commands, variant_of="node", where=name
+    )
 
 
 def is_no_node_initialized(nodes: NodeColumns) -> bool:
@@ -331,7 +337,7 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
     )
     text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
     commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
-    return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, "operator", edits, INITIALIZE, commands=commands)
+    return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, by="operator", edits=edits, cost=INITIALIZE, commands=commands)
 
 
 REMEDIES = {

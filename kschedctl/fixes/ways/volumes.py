@@ -175,7 +175,8 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
         + 2 * len(differences)
         + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
     )
-    extra_edits, name = (volume_edit,) if bind else (), volume.metadata.name
+    extra_edits = (volume_edit,) if bind else ()
+    name = volume.metadata.name
     yield from recreate_claim(
         tried,
         FixKind.OTHER_VOLUME,
@@ -208,19 +209,21 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
         FixKind.BIND_VOLUME,
         (name, format_claim_key(claim)),
         text,
-        "operator",
-        edits,
-        RELEASE,
-        "",
-        commands,
-        format_claim_key(claim),
-        name,
+        by="operator",
+        edits=edits,
+        cost=RELEASE,
+        weakens="",
+        commands=commands,
+        variant_of=format_claim_key(claim),
+        where=name,
     )
 
 
 def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this claim."""
-    key, name, claim_key_text = ObjectKey.of(volume), volume.metadata.name, format_claim_key(claim)
+    key = ObjectKey.of(volume)
+    name = volume.metadata.name
+    claim_key_text = format_claim_key(claim)
     old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
     bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
     retain_commands, edits = retain_volume(volume)
@@ -237,24 +240,23 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
     }
     commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
     text = f"release volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
-    weakens, price = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten", None
+    weakens = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten"
+    price = None
     if old_claim_key == claim_key_text:
-        text, weakens, price = (
-            f"give claim {claim_key_text} back volume {name}, which it had before it was recreated",
-            "",
-            Price.ROOM,
-        )
+        text = f"give claim {claim_key_text} back volume {name}, which it had before it was recreated"
+        weakens = ""
+        price = Price.ROOM
     return Fix(
         FixKind.RELEASE_VOLUME,
         (name, claim_key_text),
         text,
-        "operator",
-        edits,
-        RELEASE,
-        weakens,
-        commands,
-        claim_key_text,
-        name,
+        by="operator",
+        edits=edits,
+        cost=RELEASE,
+        weakens=weakens,
+        commands=commands,
+        variant_of=claim_key_text,
+        where=name,
         price=price,
     )
 
@@ -313,7 +315,8 @@ def _provisions(class_: StorageClass) -> bool:
 
 def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
-    name, volume = get_claim_class(claim), get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    name = get_claim_class(claim)
+    volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
@@ -336,7 +339,16 @@ def _recreate_class(
     """Build the fix that recreates a StorageClass, whose fields are immutable, with a change."""
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
-    return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
+    return Fix(
+        kind,
+        class_.metadata.name,
+        text,
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=cost,
+        weakens="",
+        commands=commands,
+    )
 
 
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
@@ -385,7 +397,13 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
     text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
-        FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands
+        FixKind.FORGET_SELECTED_NODE,
+        key,
+        text,
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=FORGET_NODE,
+        commands=commands,
     )
 
 

@@ -41,7 +41,18 @@ def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[F
     text = f"wait until {len(keys)} {what} {node}: {named}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
     commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
-    yield Fix(FixKind.WAIT, keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
+    yield Fix(
+        FixKind.WAIT,
+        keys,
+        text,
+        by="operator",
+        edits=edits,
+        cost=LEAVES,
+        weakens="",
+        commands=commands,
+        variant_of="pods",
+        where=node,
+    )
 
 
 def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
@@ -94,7 +105,8 @@ def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> Res
 
 def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """Yield the edits that detach the pod's volumes that no other pod on the node uses."""
-    row, storage = view.nodes.index.get(pod.spec.node_name), get_listers(view)
+    row = view.nodes.index.get(pod.spec.node_name)
+    storage = get_listers(view)
     if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
@@ -110,7 +122,8 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
-    info, storage = view.pods.infos[view.pods.info[position]], get_listers(view)
+    info = view.pods.infos[view.pods.info[position]]
+    storage = get_listers(view)
     try:
         return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
     except PluginError:

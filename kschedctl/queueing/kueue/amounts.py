@@ -35,19 +35,27 @@ Usage = dict[FlavorResource, int]
 
 def saturate(value: int) -> int:
     """Limit a number to the range of an int64."""
-    return min(max(value, INT64_MIN), INT64_MAX)
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
+    return INT64_MIN if value < INT64_MIN else INT64_MAX
 
 
 def add(a: int, b: int) -> int:
     """Add two amounts."""
-    return UNLIMITED if UNLIMITED in (a, b) else saturate(a + b)
+    if a == UNLIMITED or b == UNLIMITED:  # noqa: PLR1714 - a tuple takes longer, and this is called very often
+        return UNLIMITED
+    total = a + b
+    return total if INT64_MIN <= total <= INT64_MAX else saturate(total)
 
 
 def subtract(a: int, b: int) -> int:
     """Subtract amount ``b`` from ``a``."""
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
-    return INT64_MIN if b == UNLIMITED else saturate(a - b)
+    if b == UNLIMITED:
+        return INT64_MIN
+    difference = a - b
+    return difference if INT64_MIN <= difference <= INT64_MAX else saturate(difference)
 
 
 def parse_quota(resource: str, text: str | int | float) -> int:

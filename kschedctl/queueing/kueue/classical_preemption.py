@@ -6,17 +6,20 @@ Upstream: classicalPreemptions of pkg/scheduler/preemption/preemption.go, and cl
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import dropwhile, takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
 from kschedctl.queueing.kueue.preemption_search import (
+    ANY,
     PreemptionReason,
     PreemptionRequest,
     PreemptionSearch,
+    RankedCandidate,
     Target,
-    uses_resources,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 
@@ -35,9 +38,9 @@ def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest)
         for candidate in candidates.candidates:
             if not candidates.is_valid(candidate, allows_borrowing=allows_borrowing):
                 continue
-            search.snapshot.remove_workload(candidate.info)
-            queue = search.snapshot.queues[candidate.info.cluster_queue]
-            targets.append(Target(candidate.info, candidate.variant.reason, queue))
+            search.snapshot.remove_workload(candidate)
+            queue = search.snapshot.queues[candidate.cluster_queue]
+            targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
             if search.fits(request, allows_borrowing=allows_borrowing):
                 targets = search.fill_back(request, targets, allows_borrowing=allows_borrowing)
                 search.restore(targets)
@@ -76,13 +79,13 @@ class _Variant(StrEnum):
         return PreemptionReason.IN_COHORT_RECLAMATION
 
 
-class _Candidate(NamedTuple):
-    """A Workload that may be preempted."""
+class _Origin(NamedTuple):
+    """The position of a ClusterQueue relative to the preemptor's."""
 
-    info: WorkloadInfo
-    ancestor: CohortNode | None
-    """The lowest cohort that it shares with the preemptor, or None in the preemptor's own queue."""
-    variant: _Variant
+    ancestor: CohortNode
+    """The lowest cohort that the two share."""
+    has_advantage: bool
+    """Whether the preemptor's part below the cohort has the quota itself."""
 
 
 class _CandidateList:
@@ -91,104 +94,97 @@ class _CandidateList:
     def __init__(self, search: PreemptionSearch, request: PreemptionRequest) -> None:
         self._search = search
         self._request = request
-        own = self._collect_from_queue(request.queue, None, has_advantage=False)
+        self._origins: dict[str, _Origin] = {}
+        """The origin of the candidates of each other ClusterQueue."""
+        policies = request.queue.settings.preemption
+        own = self._collect_from_queue(request.queue, policies.within_cluster_queue)
         hierarchical, by_priority = self._collect_from_cohorts()
-        groups = [sorted(group, key=self._get_order) for group in (hierarchical, by_priority, own)]
-        evicted = [c for group in groups for c in group if c.info.workload.is_evicted]
-        others = [c for group in groups for c in group if not c.info.workload.is_evicted]
-        self.candidates: list[_Candidate] = [*evicted, *others]
+        groups = [sorted(group, key=itemgetter(0)) for group in (hierarchical, by_priority, own)]
+        evicted = [c.info for group in groups for c in takewhile(_is_evicted, group)]
+        others = [c.info for group in groups for c in dropwhile(_is_evicted, group)]
+        self.candidates: list[WorkloadInfo] = [*evicted, *others]
         self.has_other_queues = bool(hierarchical or by_priority)
         self.has_hierarchical = bool(hierarchical)
 
-    def _get_order(self, candidate: _Candidate) -> tuple[bool, bool, int, int, str]:
-        """Return the key by which the candidates of a group are sorted."""
-        return self._search.get_order(candidate.info, self._request.queue.name)
-
-    def is_valid(self, candidate: _Candidate, *, allows_borrowing: bool) -> bool:
+    def is_valid(self, candidate: WorkloadInfo, *, allows_borrowing: bool) -> bool:
         """Return whether a candidate may still be preempted: its queue and the cohorts above it borrow."""
-        request = self._request
-        if candidate.info.cluster_queue == request.queue.name:
+        keys = self._request.keys
+        origin = self._origins.get(candidate.cluster_queue)
+        if origin is None:
             return True
-        if allows_borrowing and candidate.variant == _Variant.RECLAIM_WITHOUT_BORROWING:
+        if allows_borrowing and self.get_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
             return False
-        node = self._search.snapshot.queues[candidate.info.cluster_queue].node
-        if node.is_within_quota(request.keys):
-            return False
-        for cohort in node.iter_ancestors():
-            if cohort is candidate.ancestor:
-                break
-            if cohort.is_within_quota(request.keys):
+        node: QuotaNode | None = self._search.snapshot.queues[candidate.cluster_queue].node
+        while node is not None and node is not origin.ancestor:
+            if node.is_within_quota(keys):
                 return False
+            node = node.parent
         return True
 
-    def _collect_from_queue(
-        self, queue: QueueSnapshot, ancestor: CohortNode | None, *, has_advantage: bool
-    ) -> list[_Candidate]:
-        """Return the candidates of one ClusterQueue."""
-        candidates = []
-        for info in queue.workloads.values():
-            variant = self._classify(info, has_advantage=has_advantage)
-            if variant is not None:
-                candidates.append(_Candidate(info, ancestor, variant))
-        return candidates
-
-    def _classify(  # noqa: PLR0911 - one for each rule
-        self, info: WorkloadInfo, *, has_advantage: bool
-    ) -> _Variant | None:
-        """Return the rule by which a Workload may be preempted, or None. Upstream: classifyPreemptionVariant."""
-        request = self._request
-        policies = request.queue.settings.preemption
-        is_own = info.cluster_queue == request.queue.name
-        policy = policies.within_cluster_queue if is_own else policies.reclaim_within_cohort
-        preemptor, candidate = request.info.workload, info.workload
-        if policy == NEVER or not uses_resources(info, request.keys):
-            return None
-        if not self._search.satisfies_policy(preemptor, candidate, policy):
-            return None
-        if is_own:
+    def get_variant(self, candidate: WorkloadInfo) -> _Variant:
+        """Return the rule by which a candidate may be preempted. Upstream: classifyPreemptionVariant."""
+        origin = self._origins.get(candidate.cluster_queue)
+        if origin is None:
             return _Variant.WITHIN_QUEUE
-        if has_advantage:
+        if origin.has_advantage:
             return _Variant.HIERARCHICAL_RECLAIM
-        within_cohort = policies.borrow_within_cohort
+        within_cohort = self._request.queue.settings.preemption.borrow_within_cohort
         if within_cohort is None or within_cohort.policy == NEVER:
             return _Variant.RECLAIM_WITHOUT_BORROWING
         threshold = within_cohort.max_priority_threshold
-        is_above_threshold = threshold is not None and candidate.priority > threshold
-        if candidate.priority >= preemptor.priority or is_above_threshold:
+        priority = candidate.workload.priority
+        is_above_threshold = threshold is not None and priority > threshold
+        if priority >= self._request.info.workload.priority or is_above_threshold:
             return _Variant.RECLAIM_WITHOUT_BORROWING
         return _Variant.RECLAIM_WHILE_BORROWING
 
-    def _collect_from_cohorts(self) -> tuple[list[_Candidate], list[_Candidate]]:
+    def _collect_from_queue(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
+        """Return the Workloads of one ClusterQueue that a preemption policy lets the preemptor preempt."""
+        if policy == NEVER:
+            return []
+        candidates = self._search.list_ranked(queue, self._request.keys)
+        if policy == ANY:
+            return candidates
+        preemptor = self._request.info.workload
+        return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
+
+    def _collect_from_cohorts(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
         """Return the candidates of other queues: those outside a subtree that has the quota itself, and the rest.
 
         Upstream: collectCandidatesForHierarchicalReclaim.
         """
         queue = self._request.queue
-        hierarchical: list[_Candidate] = []
-        by_priority: list[_Candidate] = []
+        hierarchical: list[RankedCandidate] = []
+        by_priority: list[RankedCandidate] = []
         if queue.node.parent is None or queue.settings.preemption.reclaim_within_cohort == NEVER:
             return hierarchical, by_priority
         has_advantage, remaining = queue.node.fit_requests(self._request.usage.quota)
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():
             group = hierarchical if has_advantage else by_priority
-            group += self._collect_from_subtree(cohort, cohort, previous, has_advantage=has_advantage)
+            group += self._collect_from_subtree(cohort, _Origin(cohort, has_advantage), previous)
             fits, remaining = cohort.fit_requests(remaining)
             has_advantage = has_advantage or fits
             previous = cohort
         return hierarchical, by_priority
 
     def _collect_from_subtree(
-        self, cohort: CohortNode, root: CohortNode, skipped: CohortNode | None, *, has_advantage: bool
-    ) -> list[_Candidate]:
+        self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
+    ) -> list[RankedCandidate]:
         """Return the candidates of the queues below a cohort that use more than their quota."""
         keys = self._request.keys
-        candidates: list[_Candidate] = []
+        policy = self._request.queue.settings.preemption.reclaim_within_cohort
+        candidates: list[RankedCandidate] = []
         for child in cohort.cohorts:
             if child is not skipped and not child.is_within_quota(keys):
-                candidates += self._collect_from_subtree(child, root, skipped, has_advantage=has_advantage)
+                candidates += self._collect_from_subtree(child, origin, skipped)
         for node in cohort.queues:
             if node is not self._request.queue.node and not node.is_within_quota(keys):
-                queue = self._search.snapshot.queues[node.name]
-                candidates += self._collect_from_queue(queue, root, has_advantage=has_advantage)
+                self._origins[node.name] = origin
+                candidates += self._collect_from_queue(self._search.snapshot.queues[node.name], policy)
         return candidates
+
+
+def _is_evicted(candidate: RankedCandidate) -> bool:
+    """Return whether a candidate has to give its quota back already. Evicted candidates have the lowest ranks."""
+    return candidate.info.workload.is_evicted

@@ -263,13 +263,15 @@ def _is_active(check: AdmissionCheck) -> bool:
 class QueueSnapshot:
     """A ClusterQueue in the snapshot of a cycle, on which decisions are tried out."""
 
-    __slots__ = ("cached", "generation", "node", "settings", "topologies", "workloads")
+    __slots__ = ("cached", "generation", "initial_workloads", "node", "settings", "topologies", "workloads")
 
     def __init__(self, cached: CachedQueue, node: QuotaNode, topologies: dict[str, TopologySnapshot]) -> None:
         self.cached = cached
         self.settings = cached.settings
         self.node = node
         self.workloads = dict(cached.workloads)
+        self.initial_workloads = tuple(cached.workloads.values())
+        """The Workloads at the start of the cycle, in the order in which they got quota."""
         self.generation = cached.generation
         self.topologies = topologies
         """The topology of each flavor that has one."""

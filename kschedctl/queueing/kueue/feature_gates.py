@@ -37,12 +37,14 @@ class Gate(StrEnum):
     SCHEDULING_EQUIVALENCE_HASHING = "SchedulingEquivalenceHashing"
     TAS_BALANCED_PLACEMENT = "TASBalancedPlacement"
     TAS_HANDLE_OVERLAPPING_FLAVORS = "TASHandleOverlappingFlavors"
+    TAS_MULTI_LAYER_TOPOLOGY = "TASMultiLayerTopology"
     TAS_PROFILE_MIXED = "TASProfileMixed"
     TAS_RECOMPUTE_ASSIGNMENT = "TASRecomputeAssignmentWithinSchedulingCycle"
     TAS_RESPECT_PREFERRED_AFFINITY = "TASRespectNodeAffinityPreferred"
     TOPOLOGY_AWARE_SCHEDULING = "TopologyAwareScheduling"
     UNADMITTED_EXPLICIT_STATUS = "UnadmittedWorkloadsExplicitStatus"
     UNADMITTED_OBSERVABILITY = "UnadmittedWorkloadsObservability"
+    WORKLOAD_PRIORITY_CLASS_DEFAULTING = "WorkloadPriorityClassDefaulting"
 
 
 _GATES = {gate.value: gate for gate in Gate}
@@ -54,7 +56,13 @@ _OFF_BY_DEFAULT = frozenset(
         Gate.UNADMITTED_EXPLICIT_STATUS,
     }
 )
-_OFF_IN_0_19 = frozenset({Gate.RECOMPUTE_UPON_TARGETS_OVERLAP, Gate.UNADMITTED_OBSERVABILITY})
+_OFF_IN_0_19 = frozenset(
+    {
+        Gate.RECOMPUTE_UPON_TARGETS_OVERLAP,
+        Gate.UNADMITTED_OBSERVABILITY,
+        Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING,
+    }
+)
 
 FeatureGates = frozenset[Gate]
 """The gates that are enabled."""

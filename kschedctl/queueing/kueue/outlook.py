@@ -1,26 +1,42 @@
 """What Kueue would do with each waiting Workload, if nothing ended and nothing new came.
 
-The replay runs on until no cycle changes anything.
+The replay runs on until no cycle changes anything, or until its states repeat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kschedctl.api.objects import Namespace, ObjectMeta
 from kschedctl.cluster import Cluster
 from kschedctl.queueing.kueue.amounts import FlavorResource
+from kschedctl.queueing.kueue.conditions import ConditionType
 from kschedctl.queueing.kueue.installation import KueueInstallation
 from kschedctl.queueing.kueue.malformed_objects import drop_malformed_objects
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
-from kschedctl.queueing.kueue.workloads import QuotaAdmission, WorkloadInfo, WorkloadState
+from kschedctl.queueing.kueue.workloads import (
+    ADMISSION_CHECK,
+    QuotaAdmission,
+    ScanProgress,
+    WorkloadInfo,
+    WorkloadState,
+)
+from kschedctl.text.counts import counted
 
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
+_MOST_WORK = 3_000_000
+"""The number of tries, times that of ClusterQueues, after which no further cycle is run.
+
+A cycle tries one Workload of each ClusterQueue, and a try takes longer the more ClusterQueues there are.
+"""
+_QUEUEING_CONDITIONS = frozenset({ConditionType.EVICTED, ConditionType.PREEMPTED})
+_QUEUEING_REASONS = frozenset({ADMISSION_CHECK, "PodsReadyTimeout", "InCohortReclaimWhileBorrowing"})
+"""The reasons of these conditions whose time may decide the place of a Workload in its queue."""
 
 
 class QueuePosition(NamedTuple):
@@ -56,6 +72,8 @@ class WorkloadOutlook:
     """The quota that it gets, or None if it gets none."""
     admitted_in: int = 0
     """The number of the cycle in which it gets quota, 0 for none."""
+    is_undecided: bool = False
+    """Whether the replay stopped early, before it was known whether the Workload gets quota."""
 
 
 @dataclass(slots=True)
@@ -72,6 +90,21 @@ class Outlook:
     """The Workloads that get quota, in order."""
     problems: list[str]
     """Objects that were left out or that Kueue would refuse, and why."""
+    tries: int = 0
+    """The number of times that a Workload was tried."""
+
+    @property
+    def doubt(self) -> str:
+        """Return how many Workloads are undecided because the replay stopped early, or "" if none is."""
+        undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
+        if not undecided:
+            return ""
+        untried = sum(not outlook.message for outlook in undecided)
+        return (
+            f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
+            f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
+            f"and {untried:,} of them {'was' if untried == 1 else 'were'} not tried at all"
+        )
 
 
 def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
@@ -96,25 +129,33 @@ def _with_namespaces(cluster: Cluster) -> Cluster:
 
 
 def foresee(replay: KueueReplay) -> Outlook:
-    """Run a replay that was started until nothing changes."""
+    """Run a replay that was started until nothing changes, or until it repeats itself."""
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
     shapes = _note_positions(replay, outlooks)
     quotas = _read_quotas(replay)
     order: list[str] = []
+    history = _StateHistory(replay)
+    history.is_repeated()
+    tries = 0
     for cycle in range(1, _MOST_CYCLES + 1):
-        before = _describe_state(replay)
+        if tries * len(replay.cache.queues) >= _MOST_WORK:
+            _mark_undecided(replay, outlooks)
+            break
         result = replay.run_cycle()
         if result is None:
             break
         _note_cycle(replay, result, cycle, outlooks, order)
+        tries += len(result.order)
         replay.settle()
-        if _describe_state(replay) == before:
+        if history.is_repeated():
             break
+    else:
+        _mark_undecided(replay, outlooks)
     _share_messages(outlooks, shapes)
     inactive = {
         name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
     }
-    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems)
+    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
 
 
 def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
@@ -142,14 +183,80 @@ def _read_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQu
     }
 
 
-def _describe_state(
-    replay: KueueReplay,
-) -> tuple[dict[str, WorkloadState], list[tuple[frozenset[str], frozenset[str]]]]:
-    """Return all that a cycle may change."""
-    pending = [
-        (frozenset(queue.active), frozenset(queue.inadmissible)) for _, queue in sorted(replay.queues.pending.items())
-    ]
-    return dict(replay.queues.store.workloads), pending
+class _StateHistory:
+    """The states of a replay, to notice that it repeats itself.
+
+    Workloads that preempt each other in turn would do so forever. A state consists of all that the next cycles depend
+    on, without the times and messages that differ from one round to the next. It is kept as a hash of 64 bits.
+    """
+
+    def __init__(self, replay: KueueReplay) -> None:
+        self._replay = replay
+        self._start = replay.now
+        self._workloads: dict[str, WorkloadState] = {}
+        self._hashes: dict[str, int] = {}
+        self._total = 0
+        """The hashes of all Workloads, combined by exclusive or."""
+        self._seen: set[int] = set()
+
+    def is_repeated(self) -> bool:
+        """Record the state between two cycles, and return whether it was recorded before."""
+        reserved: dict[int, list[str]] = {}
+        for key, workload in self._replay.queues.store.workloads.items():
+            if self._workloads.get(key) is not workload:
+                self._workloads[key] = workload
+                updated = hash((key, _describe_workload(workload)))
+                self._total ^= self._hashes.get(key, 0) ^ updated
+                self._hashes[key] = updated
+            condition = workload.conditions.get(ConditionType.QUOTA_RESERVED)
+            if condition is not None and condition.status and condition.since >= self._start:
+                reserved.setdefault(condition.since, []).append(key)
+        # Candidates for preemption are sorted by the time of their reservation.
+        order = tuple(frozenset(keys) for _, keys in sorted(reserved.items()))
+        queues = hash(tuple(map(self._describe_queue, self._replay.queues.pending)))
+        state = hash((self._total, order, queues))
+        is_repeated = state in self._seen
+        self._seen.add(state)
+        return is_repeated
+
+    def _describe_queue(self, name: str) -> Hashable:
+        """Return all of a ClusterQueue's waiting Workloads that the next cycles depend on."""
+        queue = self._replay.queues.pending[name]
+        generation = self._replay.cache.queues[name].generation
+        scans = frozenset(
+            (key, _describe_progress(info.last_assignment, generation))
+            for group in (queue.active, queue.inadmissible)
+            for key, info in group.items()
+            if info.last_assignment is not None
+        )
+        failed_shapes = frozenset(queue.failed_shapes)
+        return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, scans
+
+
+def _describe_progress(progress: ScanProgress, generation: int) -> Hashable:
+    """Return how far flavors were tried, and whether quota was released since then."""
+    tried = tuple(frozenset(pod_set.items()) for pod_set in progress.tried_flavors)
+    return tried, generation > progress.generation
+
+
+def _describe_workload(workload: WorkloadState) -> Hashable:
+    """Return all of a Workload that the next cycles depend on. Only a time by which it is queued is part of it."""
+    conditions = frozenset(
+        (kind, condition.status, condition.reason, condition.since if kind in _QUEUEING_CONDITIONS else 0)
+        if condition.reason in _QUEUEING_REASONS
+        else (kind, condition.status, condition.reason, 0)
+        for kind, condition in workload.conditions.items()
+    )
+    admission = workload.admission
+    assigned = admission and (
+        admission.cluster_queue,
+        tuple(
+            (pod_set.name, frozenset(pod_set.flavors.items()), pod_set.count, pod_set.topology)
+            for pod_set in admission.pod_sets
+        ),
+    )
+    checks = frozenset((name, check.state) for name, check in workload.checks.items())
+    return conditions, assigned, checks, workload.active
 
 
 def _note_cycle(
@@ -169,6 +276,15 @@ def _note_cycle(
     for preemption in result.preemptions:
         if preemption.preemptor in outlooks:
             outlooks[preemption.preemptor].victims.append(preemption.victim)
+
+
+def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
+    """Mark the Workloads that a further cycle would try, and that never had quota so far."""
+    for name, queue in replay.queues.pending.items():
+        if replay.cache.is_active(name):
+            for key in queue.active:
+                if key in outlooks and not outlooks[key].admitted_in:
+                    outlooks[key].is_undecided = True
 
 
 def _share_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:

@@ -32,7 +32,7 @@ _PENDING_EVALUATION = "PendingEvaluation"
 class PendingQueue:
     """The waiting Workloads of one ClusterQueue."""
 
-    def __init__(self, settings: ClusterQueueSettings, gates: FeatureGates) -> None:
+    def __init__(self, settings: ClusterQueueSettings, gates: FeatureGates, failures_changed: set[str]) -> None:
         self.settings = settings
         self.gates = gates
         self.active: dict[str, WorkloadInfo] = {}
@@ -43,7 +43,9 @@ class PendingQueue:
         """The Workload that is being tried, or ""."""
         self.failed_shapes: dict[bytes, str] = {}
         """Shapes of Workloads that recently failed, and the reasons."""
-        self._preemptor = ""
+        self._failures_changed = failures_changed
+        """Collects the Workloads for which ``find_failed_shape_reason`` may have another result than before."""
+        self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
         self._moved_in_cycle = -1
@@ -51,7 +53,7 @@ class PendingQueue:
 
     def is_preemptor(self, key: str) -> bool:
         """Return whether the Workload waits for its own preemptions."""
-        return self._preemptor == key
+        return self.preemptor == key
 
     def get_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
         """Return the key by which the next Workload is chosen, the smallest first."""
@@ -89,6 +91,7 @@ class PendingQueue:
             return
         previous = self.inadmissible.get(key)
         if previous is not None:
+            self._failures_changed.add(key)
             if _is_same_for_queue(previous.workload, info.workload):
                 self.inadmissible[key] = info
                 return
@@ -96,6 +99,7 @@ class PendingQueue:
         if key not in self.active:
             is_failed_shape = not self.settings.is_strict and info.shape and info.shape in self.failed_shapes
             if _waits_for_backoff(info.workload) or is_failed_shape:
+                self._failures_changed.add(key)
                 self.inadmissible[key] = info
                 return
         self.active[key] = info
@@ -119,7 +123,7 @@ class PendingQueue:
         else:
             is_retried_at_once = reason in _RETRIED_AT_ONCE
         if reason == RequeueReason.PENDING_PREEMPTION:
-            self._preemptor = key
+            self.preemptor = key
         if self.popped == key:
             self.popped = ""
         has_flavors_left = info.last_assignment is not None and info.last_assignment.has_flavors_left
@@ -130,6 +134,7 @@ class PendingQueue:
             return self.push_if_absent(info)
         if key in self.inadmissible or key in self.active:
             return False
+        self._failures_changed.add(key)
         self.inadmissible[key] = info
         is_failed = reason in (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
         if Gate.SCHEDULING_EQUIVALENCE_HASHING in self.gates and is_failed and not self.settings.is_strict:
@@ -140,6 +145,7 @@ class PendingQueue:
         """Let an inadmissible Workload be tried again. Return whether it was moved."""
         if key in self.active:
             return False
+        self._failures_changed.add(key)
         self.active[key] = self.inadmissible.pop(key)
         return True
 
@@ -149,6 +155,7 @@ class PendingQueue:
         for key, info in list(self.active.items()):
             if info.shape == shape:
                 self.inadmissible[key] = self.active.pop(key)
+        self._failures_changed.update(key for key, info in self.inadmissible.items() if info.shape == shape)
 
     def find_failed_shape_reason(self, key: str) -> str | None:
         """Return why Workloads of the same shape failed, or None. Upstream: GetNoFitReason."""
@@ -162,18 +169,20 @@ class PendingQueue:
         """
         self._moved_in_cycle = self._pop_cycle
         self.failed_shapes = {}
+        self._failures_changed.update(self.inadmissible)
         for key, info in list(self.inadmissible.items()):
             if is_namespace_selected(info.workload.namespace) and not _waits_for_backoff(info.workload):
                 self._move_to_active(key)
 
     def remove(self, key: str) -> None:
         """Forget a Workload."""
+        self._failures_changed.add(key)
         self.inadmissible.pop(key, None)
         self.active.pop(key, None)
         if self.popped == key:
             self.popped = ""
-        if self._preemptor == key:
-            self._preemptor = ""
+        if self.preemptor == key:
+            self.preemptor = ""
 
 
 def _waits_for_backoff(workload: WorkloadState) -> bool:

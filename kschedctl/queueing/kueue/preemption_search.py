@@ -6,8 +6,9 @@ Upstream: pkg/scheduler/preemption/preemption.go and common/.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import itemgetter
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.amounts import FlavorResource
@@ -17,7 +18,9 @@ from kschedctl.queueing.kueue.flavor_assignment import PlacementRequests, find_f
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, WorkloadUsage, get_queue_time
 
-_LOWER_PRIORITY, _LOWER_OR_NEWER, _ANY = "LowerPriority", "LowerOrNewerEqualPriority", "Any"
+ANY = "Any"
+"""The preemption policy that allows all Workloads to be preempted."""
+_LOWER_PRIORITY, _LOWER_OR_NEWER = "LowerPriority", "LowerOrNewerEqualPriority"
 
 
 class PreemptionReason(StrEnum):
@@ -49,6 +52,13 @@ class PreemptionRequest(NamedTuple):
     """The pod sets that need a place in a topology as well."""
 
 
+class RankedCandidate(NamedTuple):
+    """A Workload with its place in the order in which candidates are preempted."""
+
+    rank: int
+    info: WorkloadInfo
+
+
 @dataclass(slots=True)
 class PreemptionSearch:
     """A snapshot from which Workloads are removed and to which they are added again."""
@@ -56,6 +66,42 @@ class PreemptionSearch:
     snapshot: CycleSnapshot
     now: int
     """In microseconds since 1970."""
+    _ranks: dict[str, int] = field(init=False, default_factory=dict)
+    """The place of each Workload among all by ``get_order``, by namespace and name; the same place for equals."""
+    _candidates: dict[tuple[str, frozenset[FlavorResource]], list[RankedCandidate]] = field(
+        init=False, default_factory=dict
+    )
+    """The results of ``list_ranked`` at the start of the cycle, by ClusterQueue and resources."""
+
+    def list_ranked(self, queue: QueueSnapshot, keys: frozenset[FlavorResource]) -> list[RankedCandidate]:
+        """Return the Workloads of a queue that have flavors of any of these resources, those to preempt first."""
+        if not self._ranks:
+            self._rank_all()
+        candidates = self._candidates.get((queue.name, keys))
+        if candidates is None:
+            candidates = [
+                RankedCandidate(self._ranks[info.workload.key], info)
+                for info in queue.initial_workloads
+                if uses_resources(info, keys)
+            ]
+            candidates.sort(key=itemgetter(0))
+            self._candidates[queue.name, keys] = candidates
+        if len(queue.workloads) == len(queue.initial_workloads):
+            return candidates
+        return [candidate for candidate in candidates if candidate.info.workload.key in queue.workloads]
+
+    def _rank_all(self) -> None:
+        """Sort all Workloads with quota once for the cycle."""
+        orders = sorted(
+            (self.get_order(info, ""), info.workload.key)
+            for queue in self.snapshot.queues.values()
+            for info in queue.initial_workloads
+        )
+        rank, previous = -1, None
+        for order, key in orders:
+            if order != previous:
+                rank, previous = rank + 1, order
+            self._ranks[key] = rank
 
     def fill_back(self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool) -> list[Target]:
         """Spare the targets that are not needed, from the last but one backwards. Upstream: fillBackWorkloads."""
@@ -94,7 +140,7 @@ class PreemptionSearch:
             gates = self.snapshot.gates
             is_newer = get_queue_time(preemptor, gates) < get_queue_time(candidate, gates)
             return is_lower or (preemptor.priority == candidate.priority and is_newer)
-        return policy == _ANY
+        return policy == ANY
 
     def get_order(self, info: WorkloadInfo, queue: str) -> tuple[bool, bool, int, int, str]:
         """Return the key by which candidates are sorted; the first are preempted first.
@@ -124,7 +170,7 @@ def uses_resources(info: WorkloadInfo, keys: frozenset[FlavorResource]) -> bool:
 
 def can_always_reclaim(queue: QueueSnapshot) -> bool:
     """Return whether the queue can get its nominal quota back at any time."""
-    return queue.settings.preemption.reclaim_within_cohort == _ANY
+    return queue.settings.preemption.reclaim_within_cohort == ANY
 
 
 def list_borrowing_queues(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import LimitRange
-from kschedctl.api.queueing import LocalQueue
+from kschedctl.api.queueing import KueuePodSet, LocalQueue
 from kschedctl.queueing.kueue.cluster_queues import QueueCache
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pending_queue import PendingQueue, RequeueReason
@@ -63,6 +63,8 @@ class WorkloadStore:
 
     workloads: dict[str, WorkloadState]
     keeps_former_admission: bool
+    changed: set[str] = field(default_factory=set)
+    """The Workloads that were stored since the controller last looked at them, by namespace and name."""
 
     def patch(self, workload: WorkloadState) -> WorkloadState:
         """Apply a changed status: conditions and checks are merged into those that are stored. Return the result."""
@@ -77,12 +79,13 @@ class WorkloadStore:
             admission=admission,
             active=current.active,
         )
-        self.workloads[workload.key] = merged
+        self.replace(merged)
         return merged
 
     def replace(self, workload: WorkloadState) -> None:
         """Store a Workload as it is."""
         self.workloads[workload.key] = workload
+        self.changed.add(workload.key)
 
 
 @dataclass(slots=True)
@@ -100,18 +103,30 @@ class Queues:
     """By namespace."""
     pending: dict[str, PendingQueue] = field(default_factory=dict)
     """By ClusterQueue."""
+    failures_changed: set[str] = field(default_factory=set)
+    """The Workloads for which ``PendingQueue.find_failed_shape_reason`` may have another result than before."""
     _queue_of_workload: dict[str, str] = field(default_factory=dict)
     """The ClusterQueue in which each Workload was queued."""
+    _infos: dict[str, WorkloadInfo] = field(default_factory=dict)
+    """The last result of ``build_info`` for each Workload."""
+    _admissibility_errors: dict[tuple[str, bool], tuple[Sequence[KueuePodSet], str]] = field(default_factory=dict)
+    """The pod sets of each Workload, as they are stored or adjusted, with what makes them inadmissible."""
     _released: dict[str, None] = field(default_factory=dict)
     """ClusterQueues in whose cohorts quota was released."""
 
     def __post_init__(self) -> None:
         for name, queue in self.cache.queues.items():
-            self.pending[name] = PendingQueue(queue.settings, self.settings.gates)
+            self.pending[name] = PendingQueue(queue.settings, self.settings.gates, self.failures_changed)
 
     def build_info(self, workload: WorkloadState) -> WorkloadInfo:
         """Compute the requests of a Workload. Raises QuantityError."""
-        return build_info(workload, self.settings.resources, self.settings.gates)
+        previous = self._infos.get(workload.key)
+        if previous is not None and _has_same_requests(previous.workload, workload):
+            return replace(previous, workload=workload)
+        info = build_info(workload, self.settings.resources, self.settings.gates)
+        info.compute_usage(self.settings.gates)
+        self._infos[workload.key] = info
+        return replace(info)
 
     def find_local_queue(self, workload: WorkloadState) -> LocalQueue | None:
         """Return the LocalQueue that a Workload names, or None."""
@@ -208,11 +223,31 @@ class Queues:
         if not selector.matches(self.namespaces[namespace]):
             return NAMESPACE_MISMATCH
         pod_sets = workload.adjusted_pod_sets if is_adjusted else workload.pod_sets
+        cached = self._admissibility_errors.get((workload.key, is_adjusted))
+        if cached is not None and cached[0] is pod_sets:
+            return cached[1]
+        error = self._find_pod_set_error(pod_sets, namespace)
+        self._admissibility_errors[workload.key, is_adjusted] = pod_sets, error
+        return error
+
+    def _find_pod_set_error(self, pod_sets: Sequence[KueuePodSet], namespace: str) -> str:
+        """Return what is wrong with the resources of pod sets, or ""."""
         if errors := find_resource_errors(pod_sets):
             return f"resources validation failed: {_aggregate(errors)}"
         if errors := find_limit_range_errors(pod_sets, self.limit_ranges.get(namespace, ())):
             return f"resources didn't satisfy LimitRange constraints: {_aggregate(errors)}"
         return ""
+
+
+def _has_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
+    """Return whether two states of a Workload share all that ``build_info`` computes requests and shape from."""
+    return (
+        a.adjusted_pod_sets is b.adjusted_pod_sets
+        and a.pod_sets is b.pod_sets
+        and a.admission is b.admission
+        and a.reclaimable is b.reclaimable
+        and a.priority == b.priority
+    )
 
 
 def _aggregate(errors: Sequence[str]) -> str:

@@ -116,17 +116,31 @@ class QuotaNode:
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
         """Count an amount as used, and carry what exceeds the node's own part to the parent."""
-        local_available = self.compute_local_available(key)
-        self.usage[key] = add(self.get_usage(key), amount)
-        if self.parent is not None and amount > local_available:
-            self.parent.add_usage(key, subtract(amount, local_available))
+        node: QuotaNode | None = self
+        while node is not None:
+            used = node.usage.get(key, 0)
+            limits = node.quotas.get(key)
+            lends_all = limits is None or limits.lending_limit is None
+            local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
+            node.usage[key] = add(used, amount)
+            if amount <= local_available:
+                return
+            amount = subtract(amount, local_available)
+            node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
         """Undo ``add_usage``."""
-        carried = subtract(self.get_usage(key), self.compute_local_quota(key))
-        self.usage[key] = subtract(self.get_usage(key), amount)
-        if carried > 0 and self.parent is not None:
-            self.parent.remove_usage(key, min(amount, carried))
+        node: QuotaNode | None = self
+        while node is not None:
+            used = node.usage.get(key, 0)
+            limits = node.quotas.get(key)
+            lends_all = limits is None or limits.lending_limit is None
+            carried = used if lends_all else subtract(used, node.compute_local_quota(key))
+            node.usage[key] = subtract(used, amount)
+            if carried <= 0:
+                return
+            amount = min(amount, carried)
+            node = node.parent
 
     def would_borrow(self, key: FlavorResource, amount: int = 0) -> bool:
         """Return whether the subtree would use more than its quota with an additional amount."""
@@ -134,7 +148,11 @@ class QuotaNode:
 
     def is_within_quota(self, keys: Iterable[FlavorResource]) -> bool:
         """Return whether the subtree uses at most its quota of each of these resources."""
-        return not any(self.would_borrow(key) for key in keys)
+        quota, usage = self.subtree_quota, self.usage
+        for key in keys:  # noqa: SIM110 - any() takes longer, and this is called very often
+            if quota.get(key, 0) < usage.get(key, 0):
+                return False
+        return True
 
     def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
         """Return whether requests fit in the subtree's quota, and what of them goes to the parent."""
@@ -148,7 +166,7 @@ class QuotaNode:
 class CohortNode(QuotaNode):
     """A cohort."""
 
-    __slots__ = ("cohorts", "queues")
+    __slots__ = ("_height", "cohorts", "queues")
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, QuotaLimits], weight: float = 1.0) -> None:
         super().__init__(name, quotas, weight)
@@ -156,12 +174,15 @@ class CohortNode(QuotaNode):
         """The cohorts directly below, by name."""
         self.queues: list[QuotaNode] = []
         """The ClusterQueues directly below, by name."""
+        self._height: int | None = None
 
     @property
     def height(self) -> int:
-        """Return the number of levels below the cohort."""
-        height = 1 if self.cohorts or self.queues else 0
-        return max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+        """Return the number of levels below the cohort. Nothing may be added to the tree afterwards."""
+        if self._height is None:
+            height = 1 if self.cohorts or self.queues else 0
+            self._height = max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+        return self._height
 
     def iter_queues(self) -> Iterator[QuotaNode]:
         """Yield all ClusterQueues of the subtree."""

@@ -413,6 +413,9 @@ class AdmissionScheduler:
         Upstream: updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)
+        assert entry.assignment is not None
+        if entry.assignment.mode <= AssignmentMode.PREEMPT and not entry.targets and not usage.topology:
+            return usage, False
         fits_quota, fits_topology = self._check_fit(queue, usage, preempted, entry.targets)
         lacks_topology_only = fits_quota and not fits_topology
         has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
@@ -452,6 +455,8 @@ class AdmissionScheduler:
         targets: Sequence[Target],
     ) -> tuple[bool, bool]:
         """Return whether a usage fits into the quota, and into the topology, once all victims are gone."""
+        if not usage.topology and queue.fits_quota(usage):
+            return True, True
         victims = {**preempted, **{target.info.workload.key: target.info for target in targets}}
         self._snapshot.remove_usage(victims.values())
         fits_quota = queue.fits_quota(usage)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from kschedctl.api.queueing import ClusterQueue, LocalQueue
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
@@ -72,16 +73,26 @@ class WorkloadController:
                 self._queues.add_or_update(workload)
             else:
                 self._queues.cache.add_or_update(self._queues.build_info(workload))
+        self._store.changed.update(self._store.workloads)
         self.settle(self._now)
 
     def settle(self, now: int) -> Events:
-        """React to changes until nothing changes. Return the Events that were recorded."""
+        """React to changes until nothing changes. Return the Events that were recorded.
+
+        Each pass looks, by name, at the Workloads that changed, also at those that change during the pass and come
+        later. Looking at others would do nothing.
+        """
         self._now = now
         self.events = {}
         changed = True
         while changed:
             changed = False
-            for key in sorted(self._store.workloads):
+            waiting = sorted(self._take_changed())
+            is_waiting = set(waiting)
+            postponed: set[str] = set()
+            while waiting:
+                key = heappop(waiting)
+                is_waiting.discard(key)
                 before = self._store.workloads[key]
                 self._notice(key)
                 self._reconcile(key)
@@ -89,8 +100,29 @@ class WorkloadController:
                 self._stop_job(key)
                 self._notice(key)
                 changed = changed or self._store.workloads[key] != before
+                for changed_key in self._take_changed() - is_waiting:
+                    if changed_key > key:
+                        is_waiting.add(changed_key)
+                        heappush(waiting, changed_key)
+                    else:
+                        postponed.add(changed_key)
+            self._store.changed |= postponed
             self._queues.retry_after_releases()
         return self.events
+
+    def _take_changed(self) -> set[str]:
+        """Return the Workloads that have to be looked at, and forget them."""
+        changed, failures_changed = self._store.changed, self._queues.failures_changed
+        keys = set(changed)
+        keys.update(key for key in failures_changed - changed if self._depends_on_failures(key))
+        changed.clear()
+        failures_changed.clear()
+        return keys
+
+    def _depends_on_failures(self, key: str) -> bool:
+        """Return whether the reason for which a Workload has no quota depends on equivalent Workloads."""
+        workload = self._store.workloads[key]
+        return not workload.has_quota and self._may_be_bypassed(workload.conditions.get(ConditionType.QUOTA_RESERVED))
 
     def _notice(self, key: str) -> None:
         """Update queues and quota after a change of a Workload. Upstream: Update."""

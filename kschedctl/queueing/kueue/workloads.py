@@ -377,16 +377,21 @@ class WorkloadInfo:
     last_assignment: ScanProgress | None = None
     nominated_flavors: Mapping[str, Mapping[str, str]] | None = None
     """The flavors by pod set and resource to which an assignment is limited, or None."""
+    usage: WorkloadUsage | None = field(default=None, repr=False, compare=False)
+    """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
         """Return the quota and the room in the topology that the Workload holds."""
+        if self.usage is not None:
+            return self.usage
         quota: Usage = {}
         for pod_set in self.pod_sets:
             for resource, amount in pod_set.requests.items():
                 if flavor := pod_set.flavors.get(resource):
                     key = FlavorResource(flavor, resource)
                     quota[key] = add(quota.get(key, 0), amount)
-        return WorkloadUsage(quota, self.compute_topology_usage(gates))
+        self.usage = WorkloadUsage(quota, self.compute_topology_usage(gates))
+        return self.usage
 
     def compute_topology_usage(self, gates: FeatureGates) -> TopologyUsage:
         """Return the pods in topology domains, by flavor."""

@@ -73,7 +73,8 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
     lines = [build_line(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
     x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
-    across, up = _make_scaler(x, LEFT, WIDTH - RIGHT), _make_scaler(y, HEIGHT - BOTTOM, TOP)
+    across = _make_scaler(x, LEFT, WIDTH - RIGHT)
+    up = _make_scaler(y, HEIGHT - BOTTOM, TOP)
     curves = tuple(
         Curve(printable(plot.series[i].name), _build_path([(across(a), up(b)) for a, b in line]), i % LINE_LOOKS)
         for i, line in enumerate(lines)
@@ -82,10 +83,10 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
         printable(plot.title),
         describe_plot(plot),
         printable(plot.x.title),
-        printable(plot.y.title),
-        curves,
-        tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
-        tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
+        y=printable(plot.y.title),
+        lines=curves,
+        x_ticks=tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
+        y_ticks=tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
     )
 
 
@@ -158,28 +159,46 @@ class BarChart:
 def build_bar_chart(plot: Plot) -> BarChart:
     """Build a bar plot for the template, with a bar per place, or one per place and series if they are not stacked."""
     stacked = plot.kind is PlotKind.STACKS
-    rows = [(place, [i for i, _ in enumerate(plot.series)]) for place, _ in enumerate(plot.places)]
-    if not stacked:
-        rows = [(place, [i]) for place, series in rows for i in series]
-    widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
+    all_series = list(range(len(plot.series)))
+    rows: list[tuple[int, list[int]]] = []  # the place of each bar, and the series of its pieces
+    for place, _ in enumerate(plot.places):
+        if stacked:
+            rows.append((place, all_series))
+        else:
+            rows += [(place, [i]) for i in all_series]
+    widest = max(sum(max(_get_amount(plot, i, place), 0) for i in pieces) for place, pieces in rows)
     unit = MAX_BAR_WIDTH / (widest or 1)
-    sums, bars, y = compute_totals(plot), list[Bar](), 0
+
+    totals = compute_totals(plot)
+    bars = list[Bar]()
+    y = 0
     for place, pieces in rows:
-        first = not bars or stacked or pieces[0] == 0
-        y += NAME + (GAP if bars else 0) if first else 1
-        total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
-        bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=first, total=format_number(total)))
+        is_first_of_place = stacked or pieces[0] == 0
+        if not is_first_of_place:
+            y += 1
+        elif bars:
+            y += NAME + GAP
+        else:
+            y += NAME
+        total = format_number(totals[place] if stacked else _get_amount(plot, pieces[0], place))
+        bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
         y += THICK
     keys = tuple((printable(series.name), min(i, BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
     return BarChart(
         printable(plot.title),
         describe_plot(plot),
         printable(plot.y.title),
-        tuple(bars),
-        keys,
-        printable(plot.note),
-        y,
+        bars=tuple(bars),
+        keys=keys,
+        note=printable(plot.note),
+        height=y,
     )
+
+
+def _get_amount(plot: Plot, series: int, place: int) -> float:
+    """Return the amount of a series at a place."""
+    _, amount = plot.series[series].points[place]
+    return amount
 
 
 def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int, is_named: bool, total: str) -> Bar:
@@ -191,9 +210,11 @@ def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int
     x = 0.0
     name = printable(plot.places[place])
     for i in series:
-        amount = plot.series[i].points[place][1]
+        amount = _get_amount(plot, i, place)
         if amount > 0:
             title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
             pieces.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, BAR_LOOKS - 1), title))
             x += amount * unit
-    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(pieces), round(x, 2), total)
+    return Bar(
+        shorten_middle(name, LABEL) if is_named else "", name, y, pieces=tuple(pieces), end=round(x, 2), total=total
+    )

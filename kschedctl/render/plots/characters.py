@@ -62,10 +62,12 @@ def _build_legend(plot: Plot, marks: str) -> Text:
 
 def _color_marks(line: str, marks: str) -> Text:
     """Color the marks of the series in a line. The frame is left out, because it may contain the same characters."""
-    text, start = Text(line), re.search("[│┤|]", line)
+    text = Text(line)
+    start = re.search("[│┤|]", line)
     for run in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
         if start and run.start() > start.start() and line.endswith(("│", "|")):
-            text.stylize(COLORS[marks.index(run[0][0])], *run.span())
+            mark = run.group()[0]
+            text.stylize(COLORS[marks.index(mark)], *run.span())
     return text
 
 
@@ -131,7 +133,8 @@ def _compute_bar_lengths(plot: Plot) -> list[float]:
 
 def _draw_bar(pieces: Sequence[tuple[int, float]], unit: float, fills: str) -> Text:
     """Draw one bar with a piece for each of its series."""
-    bar, reached = Text(), 0.0
+    bar = Text()
+    reached = 0.0
     for series, amount in pieces:
         cells = round((reached + max(amount, 0)) * unit) - round(reached * unit)
         bar.append(fills[series % len(fills)] * cells, COLORS[series % len(COLORS)])

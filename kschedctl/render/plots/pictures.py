@@ -69,9 +69,9 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
-    """Render the plots as SVG with a description in words. Raises UsageError without matplotlib.
+    """Render the plots as SVG with a description in words. Raises UsageError if matplotlib is not installed.
 
-    `doubt` is written below all plots.
+    `doubt` is a caveat that is written below the plots.
     """
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
@@ -92,7 +92,7 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
 
 
 def render_png(plots: Sequence[Plot], doubt: str = "") -> bytes:
-    """Render the plots as PNG, with `doubt` below them. Raises UsageError without matplotlib."""
+    """Render the plots as PNG, with the caveat `doubt` below them. Raises UsageError if matplotlib is not installed."""
     check_installed(PICTURES, "-o png")
     with _matplotlib_settings():
         return _draw_figure(plots, doubt, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})
@@ -176,7 +176,8 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
-        keys, place = [_format_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        keys = [_format_key(series.name) for series in plot.series]
+        place = (PAD / WIDTH, at(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
@@ -228,9 +229,11 @@ def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[li
 
 def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the bars and return their handles for the legend."""
-    stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
+    stacked = plot.kind is PlotKind.STACKS
+    rows = range(len(plot.places))
     thick = 0.72 if stacked else 0.84 / len(plot.series)
-    starts, handles = [0.0 for _ in rows], []
+    starts = [0.0 for _ in rows]
+    handles = []
     for i, series in enumerate(plot.series):
         amounts = [max(amount, 0.0) for _, amount in series.points]
         at = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]

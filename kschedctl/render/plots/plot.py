@@ -88,7 +88,7 @@ def build_bar_plot(
     )
     more = f"and {place_count - len(places):,} more" if place_count > len(places) else ""
     kind = PlotKind.STACKS if stacked else PlotKind.BARS
-    return (Plot(title, Axis(axes[0]), Axis(axes[1]), series, kind, places, more),)
+    return (Plot(title, Axis(axes[0]), Axis(axes[1]), series=series, kind=kind, places=places, note=more),)
 
 
 def differ_in_total(amounts: Mapping[str, Mapping[str, float]]) -> bool:

@@ -93,7 +93,8 @@ class Admissions:
 
         Return a report for each workload with denied pods. The pods that a change removes are released first.
         """
-        quotas_before, note_count = self._quotas.copy(), len(self.notes)
+        quotas_before = self._quotas.copy()
+        note_count = len(self.notes)
         groups = group_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # there may be room for all bare pods that are alike
             if all(
@@ -142,10 +143,14 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change, and drop denied pods from it. The report lacks fixes."""
+        """Admit the new pods of a change, and report the denied ones, or return None if all are admitted.
+
+        Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
+        """
         self.release(change.removed)
         wanted = change.desired
-        admitted, messages = 0, self.admit_workload(owner, change)
+        admitted = 0
+        messages = self.admit_workload(owner, change)
         if change.new and not messages:
             admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
         if not messages:
@@ -157,7 +162,10 @@ class Admissions:
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
     ) -> tuple[CreationFix, ...]:
-        """Return fixes for pods that were denied with ``message``, which lists everything that the pods lack."""
+        """Return fixes for pods that were denied with ``message``.
+
+        There are none unless the message lists everything that the pods have to set.
+        """
         example = change.new[0]
         denied_pod = DeniedPod(
             self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
@@ -184,7 +192,8 @@ class Admissions:
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
             return ()
-        request, count = self._build_pod_request(owner, example), sum(change.denied for change in changes)
+        request = self._build_pod_request(owner, example)
+        count = sum(change.denied for change in changes)
 
         def replay(state: FixState) -> CreationAttempt:
             """Replay the creation of the missing pods in a changed state."""
@@ -192,8 +201,17 @@ class Admissions:
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
             return trial._replay_creation(request._replace(manifest=state.manifest), count)
 
-        kept_count, document = len(changes[0].kept), self._written.get(owner)
-        missing = MissingPods(self._cluster, owner, workload, count, kept_count, document, lambda: self._scheduler)
+        kept_count = len(changes[0].kept)
+        document = self._written.get(owner)
+        missing = MissingPods(
+            self._cluster,
+            owner,
+            workload,
+            count=count,
+            kept=kept_count,
+            document=document,
+            scheduler=lambda: self._scheduler,
+        )
         start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
         claims = list(self._build_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)
@@ -310,8 +328,9 @@ class Admissions:
         ]
 
     def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release all ``going`` pods, and then admit the ``coming`` pods in order. Return the denied pods with the
-        messages.
+        """Release the ``going`` pods from quotas, and then admit the ``coming`` pods, workload by workload.
+
+        Return the denied pods with the messages.
         """
         self.release(list(going))
         denied: list[tuple[Pod, Sequence[str]]] = []
@@ -384,7 +403,7 @@ class Admissions:
         return ()
 
     def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield one claim of each claim template as it would be stored without quotas."""
+        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it."""
         for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
             outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
             yield from (
@@ -509,7 +528,9 @@ class ClusterWithNewObjects(NamedTuple):
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     """Create the claims and pod groups that are new to the API server, in the order of their names."""
-    admissions, denied, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
+    admissions = Admissions(cluster, {})
+    denied = dict[Owner, NotCreated]()
+    fields = dict[str, Any]()
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
         denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))

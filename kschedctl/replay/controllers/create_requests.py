@@ -34,7 +34,8 @@ class CreateRequest(NamedTuple):
 
 def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
     """Build the create request for one pod of an owner, from the workload's manifest if it is known."""
-    pod_fields, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
+    pod_fields = msgspec.to_builtins(pod)
+    namespace = pod.metadata.namespace
     is_named = owner.kind in NAMED_KINDS
     name_fields = {"name": pod.metadata.name} if is_named else {"generateName": f"{owner.name}-"}
     metadata = {"namespace": namespace, **name_fields}

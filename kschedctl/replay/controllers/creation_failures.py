@@ -115,7 +115,10 @@ class CreationFailures:
         return [maker for maker in judged if maker.failures]
 
     def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Decide if a failure is current, that is, if the object lacks pods and created none since."""
+        """Decide whether a failure is current or past.
+
+        A failure is current if pods of the object are still missing and none was created since the failure.
+        """
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):
@@ -158,13 +161,15 @@ class CreationFailures:
             events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for similar_events in events_by_reason.values():
             last = get_last_time(similar_events[0])
-            words, by = extract_api_message(similar_events[0].message), f"event {similar_events[0].reason} of {owner}"
+            words = extract_api_message(similar_events[0].message)
+            by = f"event {similar_events[0].reason} of {owner}"
             yield CreationFailure(words, by, last, format_age(last, self._now), _count_tries(similar_events))
         if (
             condition is not None
             and shorten_api_message(extract_api_message(condition.message)) not in events_by_reason
         ):
-            last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
+            last = condition.last_transition_time or ""
+            by = f"condition {condition.type} of {owner}"
             yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
 
 
@@ -176,7 +181,8 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 
 def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
     """Return the failure signs of all objects that exist or may exist."""
-    events, signs = _group_failure_events(cluster), {}
+    events = _group_failure_events(cluster)
+    signs = {}
     for owner, obj in find_pod_creators(cluster).items():
         own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
@@ -230,7 +236,7 @@ def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: in
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    return add_headline(NotCreated(str(owner), "", wanted, wanted - denied, denied, failures))
+    return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
@@ -240,7 +246,9 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
         return report_denied(owner, all_messages, wanted, len(messages_by_pod))
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(
-        NotCreated(str(owner), "", wanted, wanted - len(messages_by_pod), len(messages_by_pod), failures)
+        NotCreated(
+            str(owner), "", wanted, there=wanted - len(messages_by_pod), missing=len(messages_by_pod), failures=failures
+        )
     )
 
 

@@ -69,7 +69,7 @@ class FixState(msgspec.Struct, frozen=True):
 
 
 def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
-    """Return the quotas of a namespace as they are enforced after the step has raised them."""
+    """Return the quotas of a namespace with the limits that are enforced after the step has raised some of them."""
     hard = {o.after.metadata.name: o.after.spec.hard for o in step.objects if isinstance(o.after, ResourceQuota)}
     return tuple(_set_enforced_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
 
@@ -155,7 +155,8 @@ class MissingPods:
         """Build the report on a fix, with commands, patches and the nodes that are then feasible."""
         author_steps = [step for step in state.steps if step.edit is not None]
         objects = [change for step in state.steps for change in step.objects]
-        owner, before = self._editable_owner, self.document or self._stored_manifest or {}
+        owner = self._editable_owner
+        before = self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
         patch = build_strategic_patch(_extract_pod_spec(owner.kind, before), _extract_pod_spec(owner.kind, after))
         owner_patch = (

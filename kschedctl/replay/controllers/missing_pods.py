@@ -50,7 +50,8 @@ def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
 def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield how HorizontalPodAutoscalers limit the workload. Upstream: pkg/controller/podautoscaler/horizontal.go."""
     for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
-        spec, conditions = autoscaler.spec, {c.type: c for c in autoscaler.status.conditions if c.status}
+        spec = autoscaler.spec
+        conditions = {c.type: c for c in autoscaler.status.conditions if c.status}
         replicas = getattr(workload.spec, "replicas", None)
         if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name) or replicas == 0:
             continue
@@ -86,10 +87,8 @@ def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner:
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
         return
-    first, wanted = (
-        stateful_set.spec.ordinals.start,
-        1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas,
-    )
+    first = stateful_set.spec.ordinals.start
+    wanted = 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
     for ordinal in range(first, first + wanted - 1):
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
@@ -112,7 +111,8 @@ def _describe_unready(pod: Pod) -> str:
 
 def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield the number of nodes on which a DaemonSet wants no pod."""
-    wanted, nodes = daemon_set.status.desired_number_scheduled, len(cluster.nodes)
+    wanted = daemon_set.status.desired_number_scheduled
+    nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
         yield f"it wants none on {excluded}, which its node selection and tolerations leave out"

@@ -194,10 +194,12 @@ def _get_completion_index(pod: Pod) -> str:
 def _find_outdated_pods(
     existing: ExistingPods, workload: Struct, created: Sequence[Pod], candidates: Sequence[Pod], forced: bool
 ) -> list[Pod]:
-    """Return the pods that the controller replaces with pods of the new template.
+    """Return the candidates that the controller replaces with pods of the new template.
 
-    The manifest's template is compared with the stored one, as controllers do. Only if no template was read, the pods
-    themselves are compared, although admission may have changed them.
+    None is replaced by ReplicaSets and ReplicationControllers, by paused Deployments, with the strategy OnDelete, and
+    below a StatefulSet's partition. All others are replaced if a rollout is ``forced`` or if no pod is created.
+    Otherwise, pods stay if their revision has the manifest's template. They also stay if the scheduler sees no
+    difference between the first pod of their revision and a created one.
     """
     match workload:
         case ReplicaSetManifest() | ReplicationControllerManifest():
@@ -214,14 +216,15 @@ def _find_outdated_pods(
     current = existing.find_current_revisions(workload)
     if current is not None:
         candidates = [pod for pod in candidates if _get_revision(pod) not in current]
-    is_current: dict[object, bool] = {}
-    return [
-        pod
-        for pod in candidates
-        if not is_current.setdefault(
-            key := _get_revision(pod), key in is_current or is_same_to_scheduler(created[0], pod)
-        )
-    ]
+    stays_by_revision: dict[object, bool] = {}
+    outdated = []
+    for pod in candidates:
+        revision = _get_revision(pod)
+        if revision not in stays_by_revision:
+            stays_by_revision[revision] = is_same_to_scheduler(created[0], pod)
+        if not stays_by_revision[revision]:
+            outdated.append(pod)
+    return outdated
 
 
 def _get_revision(pod: Pod) -> object:
@@ -279,7 +282,8 @@ def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
 def _encode_scheduled_fields(pod: Pod) -> str:
     """Encode the fields of a pod that scheduling reads, for comparison."""
     pod = default_pod(pod)
-    spec, info = pod.spec, PodInfo(pod, Options())
+    spec = pod.spec
+    info = PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
     pinned = find_owner(pod).kind == "DaemonSet"
     parts = (

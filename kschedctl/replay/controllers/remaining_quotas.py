@@ -45,7 +45,7 @@ class RemainingQuotas:
         """Build the admission request for an object, with the quotas that are enforced."""
         obj: Writable = dict(document)
         quotas = [quota for quota in self.get_quotas(namespace) if quota.status.hard]
-        return AdmissionRequest(self.cluster, kind, obj, namespace, (), quotas, name)
+        return AdmissionRequest(self.cluster, kind, obj, namespace=namespace, limit_ranges=(), quotas=quotas, name=name)
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
         """Charge ``count`` objects like the request's to the quotas. A negative count releases them."""

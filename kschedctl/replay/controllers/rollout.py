@@ -30,7 +30,10 @@ class RolloutCreation:
     """The admission of a rollout's pods, which are created as old pods are removed."""
 
     def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: WorkloadChange) -> None:
-        self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
+        self.admissions = admissions
+        self._owner = owner
+        self._workload = workload
+        self._change = change
         self._workload_denials = admissions.admit_workload(owner, change)
         self.denials: Sequence[str] = self._workload_denials
         """Why the last denied pods were denied."""
@@ -146,7 +149,8 @@ class Rollout:
         if self.creation is not None:
             pods = self.simulation.view.pods.objects
             count = self.creation.admit_pods([pods[position] for position in self.coming[:count]])
-        created, self.coming = self.coming[:count], self.coming[count:]
+        created = self.coming[:count]
+        self.coming = self.coming[count:]
         self.present += len(created)
         self.waiting |= dict.fromkeys(created)
         return created
@@ -296,7 +300,8 @@ def find_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
     """Yield fixes for the denied rollout at this index. ``admissions`` has the quotas from before all rollouts."""
-    stuck, changes = rollouts[index], [rollout.change for rollout in rollouts]
+    stuck = rollouts[index]
+    changes = [rollout.change for rollout in rollouts]
 
     def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
         """Return whether the rollout completes with these changes and quotas."""

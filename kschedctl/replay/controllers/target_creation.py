@@ -134,7 +134,7 @@ class _AdmissionFields(TypedDict):
 
 
 def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
-    """Replay the admission of all pods that the workload lacks."""
+    """Replay the admission of all pods that the workload would create now, and return the fields of the target."""
     sized = existing.with_current_replicas(workload)
     change = plan_change(
         existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False
@@ -147,7 +147,9 @@ def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: 
 
 def _add_group_members(target: TargetPod, creation: Creation) -> TargetPod:
     """Return the target in a cluster with the other new pods of its group."""
-    scheduler, pod, note = target.scheduler, target.pod, target.note
+    scheduler = target.scheduler
+    pod = target.pod
+    note = target.note
     members = find_new_group_members(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not members:
         return target
@@ -200,7 +202,8 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
     The last ordinal is the first that an update replaces.
     """
     spec, name = workload.spec, workload.metadata.name
-    first, count = spec.ordinals.start, 1 if spec.replicas is None else max(spec.replicas, 1)
+    first = spec.ordinals.start
+    count = 1 if spec.replicas is None else max(spec.replicas, 1)
     bound = {pod_name for pod_name, pod in existing.items() if pod.spec.node_name}
     ordinals = range(first, first + count)
     chosen = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])

@@ -97,7 +97,8 @@ def get_slot(pod: Pod) -> str:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = required.node_selector_terms if required else ()
-    names = [name for term in terms for field in term.match_fields for name in field.values or ()]
+    fields = [field for term in terms for field in term.match_fields]
+    names = [name for field in fields for name in field.values or ()]
     return pod.spec.node_name or next(iter(names), "")
 
 

@@ -115,7 +115,8 @@ def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
 
 def _find_owners_of(pod: Pod) -> set[Owner]:
     """Return the pod's controller and the workload behind it."""
-    by, namespace = find_controller(pod.metadata), pod.metadata.namespace
+    by = find_controller(pod.metadata)
+    namespace = pod.metadata.namespace
     return set() if by is None else {Owner(by.kind, namespace, by.name), find_owner(pod)}
 
 

@@ -142,7 +142,11 @@ def _describe_group(alike: int, pods: int, owner: Owner) -> str:
     """Describe a target that stands for ``alike`` of the pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
-    shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
+    shared = ""
+    if 1 < alike < pods:
+        shared = f", {alike:,} of which are alike"
+    elif alike > 1:
+        shared = ", which are alike"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 
@@ -174,9 +178,13 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 
     A StatefulSet's pod has the next ordinal and claims like those of the last pod.
     """
-    stateful = owner.kind == "StatefulSet"
-    model = max(pods, key=get_ordinal if stateful else _get_creation_time)
-    workload = _build_stateful_set(scheduler.cluster, owner, model) if stateful else _copy_as_bare_pod(model)
+    workload: StatefulSet | Pod
+    if owner.kind == "StatefulSet":
+        model = max(pods, key=get_ordinal)
+        workload = _build_set_with_next_pod(scheduler.cluster, owner, model)
+    else:
+        model = max(pods, key=_get_creation_time)
+        workload = _copy_as_bare_pod(model)
     creation = create_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
     ((pod,),) = creation.pods.values()
@@ -241,7 +249,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
 
-def _build_stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
+def _build_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     """Build a StatefulSet that creates only the next pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))

@@ -1,7 +1,7 @@
 """Workloads and groups that wait before kube-scheduler sees their pods: in queues, suspended, or with operators.
 
-Read `entries` for the shape of a report, then `kueue`, `volcano`, `uncreated_pods` and `bypassing_pods`, each for one
-reason to wait.
+Read `entries` for the shape of a report, then `kueue` and `kueue_jobs`, `volcano`, `uncreated_pods` and
+`bypassing_pods`, each for one reason to wait.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.kueue import find_suspended_jobs, find_waiting_workloads
+from kschedctl.replay.waiting_elsewhere.kueue import KUEUE, find_suspended_jobs, find_waiting_workloads
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import find_jobs_without_workload
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
     find_coscheduling_groups,
     find_native_groups,
@@ -25,6 +26,7 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
     find_waiting_workloads,
+    find_jobs_without_workload,
     find_waiting_pod_groups,
     find_jobs_without_group,
     find_coscheduling_groups,
@@ -42,7 +44,8 @@ def find_waiting_elsewhere(
     entries = [entry for finder in _FINDERS for entry in finder(cluster, now)]
     reported = {workload for entry in entries for workload in entry.part_of}
     entries += find_bypassing_pods(cluster, now)
-    entries += find_suspended_jobs(cluster, reported, now)
+    queued = {entry.resource for entry in entries if entry.decides == KUEUE}
+    entries += find_suspended_jobs(cluster, reported | queued, now)
     reported |= {entry.resource for entry in entries}
     entries += (entry for entry in find_resources_without_pods(cluster, now) if entry.resource not in reported)
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))

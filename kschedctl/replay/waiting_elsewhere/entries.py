@@ -31,10 +31,12 @@ def build_entry(
     holders: Iterable[str] = (),
     part_of: Iterable[Owner] = (),
     exists: bool | None = None,
+    replayed: bool = False,
 ) -> WaitingElsewhere:
     """Build the report on one waiting object. ``now`` is the RFC 3339 time for its age, or empty.
 
-    ``exists`` says whether the cluster has the object; None lets its UID decide.
+    ``exists`` says whether the cluster has the object; None lets its UID decide. ``replayed`` says whether a replay of
+    the queues decided its state.
     """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
@@ -50,6 +52,7 @@ def build_entry(
         created=created,
         age=format_age(created, now),
         exists=bool(metadata.uid) if exists is None else exists,
+        replayed=replayed,
     )
 
 

@@ -24,8 +24,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_units
 from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.integrations import QUEUE_LABEL
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
-from kschedctl.queueing.kueue.workloads import QuotaAdmission
+from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
@@ -42,10 +43,14 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
 KUEUE = "Kueue"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
+
+_OPTIONAL_KINDS = {
+    "KueueWorkload": "Workloads were not among the files: assumed that no other Workload holds or waits for quota",
+    "Namespace": "Namespaces were not among the files: assumed that they have no labels",
+}
+"""The kinds that files may leave out, and what a replay assumes then."""
 
 FlavorResource = tuple[str, str]
 """A flavor and a resource that it has a quota for."""
@@ -75,21 +80,27 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     """Yield the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
-    queues = _foresee_queues(cluster, now)
+    queues = foresee_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
             yield _build_report(workload, queues, now)
 
 
-def _foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue if all that it needs was read."""
-    unread = [kind for kind in NEEDED_KINDS if cluster.gap(kind) is not None]
+def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
+    """Replay Kueue if all that it needs was read.
+
+    Workloads and Namespaces that are merely not among the files do not prevent a replay.
+    """
+    gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
+    unread = [kind for kind, gap in gaps.items() if kind not in _OPTIONAL_KINDS or not gap.is_not_given]
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
+    assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps]
     try:
-        return WaitingQueues(cluster, foresee(start_replay(cluster, parse_time(now), find_installation(cluster))))
+        outlook = foresee(start_replay(cluster, parse_time(now), find_installation(cluster)))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
+    return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
 def is_waiting(workload: KueueWorkload) -> bool:
@@ -203,7 +214,7 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: Wai
         details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
         if queues.outlook is not None:
-            return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(_format_key(workload)), name))
+            return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
         return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
@@ -220,10 +231,12 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
         return f"is next in ClusterQueue {queue}: there is enough quota for it"
     if outlook.admitted_in:
         return f"waits its turn in ClusterQueue {queue}: it is number {place} of {outlook.position.length}"
+    if outlook.is_undecided and not outlook.message:
+        return f"waits its turn in ClusterQueue {queue}: the replay of Kueue stopped before its turn"
     return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
 
-def _format_key(workload: KueueWorkload) -> str:
+def format_key(workload: KueueWorkload) -> str:
     """Return the Workload's key, ``namespace/name``."""
     return f"{workload.metadata.namespace}/{workload.metadata.name}"
 
@@ -238,10 +251,14 @@ class _Quota(NamedTuple):
 class WaitingQueues:
     """The queues of a cluster with their reservations, and what a replay of Kueue does with the waiting Workloads."""
 
-    def __init__(self, cluster: Cluster, outlook: Outlook | None, not_replayed: str = "") -> None:
+    def __init__(
+        self, cluster: Cluster, outlook: Outlook | None, not_replayed: str = "", assumptions: Sequence[str] = ()
+    ) -> None:
         self.cluster = cluster
         self.outlook = outlook
         """None if Kueue could not be replayed."""
+        self.assumptions = assumptions
+        """What the replay assumes of kinds that were not among the files."""
         self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
@@ -284,12 +301,12 @@ class WaitingQueues:
         """The placements of the pods of Workloads that get quota."""
         if self.outlook is None:
             return {}
-        jobs = {_format_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
+        jobs = {format_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
         return place_admitted_pods(self.cluster, self.outlook, jobs)
 
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
         """Yield what the replay of Kueue predicts for a Workload without quota."""
-        key = _format_key(workload)
+        key = format_key(workload)
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"
             return
@@ -304,10 +321,11 @@ class WaitingQueues:
         if outlook.victims:
             yield f"Kueue would preempt for it: {', '.join(outlook.victims)}"
         if outlook.admission is not None:
-            yield f"If nothing else changes, Kueue admits it in {_describe_flavors(outlook.admission)}"
+            yield f"If nothing else changes, Kueue admits it in {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
         if outlook.message:
             yield f"Kueue's scheduler: {outlook.message}"
+        yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
         """Yield whether the pods of an admitted Workload get nodes."""
@@ -321,7 +339,7 @@ class WaitingQueues:
             yield f"kube-scheduler would then place {counted(placement.pods, 'pod')}"
 
 
-def _describe_flavors(admission: QuotaAdmission) -> str:
+def describe_flavors(admission: QuotaAdmission) -> str:
     """Describe the flavors of an admission, for each pod set if they differ."""
     by_pod_set = {p.name: ", ".join(sorted(set(p.flavors.values()))) for p in admission.pod_sets}
     if len(set(by_pod_set.values())) == 1:
@@ -440,7 +458,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
     """Yield the suspended Jobs that are not in ``reported``, which has titles such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
-        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or _has_ended(job):
+        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):
             continue
         queue = meta.labels.get(QUEUE_LABEL, "")
         headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
@@ -464,7 +482,7 @@ def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
         yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
 
 
-def _has_ended(job: StoredJob) -> bool:
+def has_ended(job: StoredJob) -> bool:
     """Return whether the Job has completed or failed."""
     return any(is_condition_true(job.status.conditions, type_) for type_ in JOB_ENDED)
 

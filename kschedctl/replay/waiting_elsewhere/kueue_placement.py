@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec
+from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodTemplateSpec
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.queueing import KueueWorkload, ResourceFlavor
@@ -52,7 +52,7 @@ def place_admitted_pods(
         pods[key] = list(_iter_pods(stored[key], outlook.workloads[key], flavors))
     if not pods:
         return {}
-    leaving = _find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
+    leaving = find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
     return _schedule_pods(cluster, pods, leaving)
 
 
@@ -69,14 +69,9 @@ def _iter_pods(
     namespace = workload.metadata.namespace
     for assigned in _list_admissions(outlook):
         template = templates.get(assigned.name, PodTemplateSpec())
-        spec = template.spec
-        chosen = [flavors[name] for name in dict.fromkeys(assigned.flavors.values()) if name in flavors]
-        selector = dict(spec.node_selector)
-        tolerations = list(spec.tolerations)
-        for flavor in chosen:
-            selector |= flavor.spec.node_labels
-            tolerations += flavor.spec.tolerations
-        spec = replace(spec, node_selector=selector, tolerations=tuple(tolerations), scheduling_gates=())
+        spec = add_flavors(template.spec, assigned, flavors)
+        spec = replace(spec, scheduling_gates=())
+        selector = spec.node_selector
         hosts = _list_hosts(assigned)
         for index in range(assigned.count):
             name = f"{workload.metadata.name}-{assigned.name}-{index}"
@@ -87,6 +82,16 @@ def _iter_pods(
             yield Pod(metadata=metadata, spec=own_spec)
 
 
+def add_flavors(spec: PodSpec, assigned: PodSetAdmission, flavors: Mapping[str, ResourceFlavor]) -> PodSpec:
+    """Return the spec of a pod with the node labels and tolerations of the flavors that its pod set gets."""
+    selector, tolerations = dict(spec.node_selector), list(spec.tolerations)
+    for name in dict.fromkeys(assigned.flavors.values()):
+        if name in flavors:
+            selector |= flavors[name].spec.node_labels
+            tolerations += flavors[name].spec.tolerations
+    return replace(spec, node_selector=selector, tolerations=tuple(tolerations))
+
+
 def _list_hosts(assigned: PodSetAdmission) -> list[str]:
     """Return the host of each pod if topology-aware scheduling assigned hosts, or an empty list."""
     topology = assigned.topology
@@ -95,7 +100,7 @@ def _list_hosts(assigned: PodSetAdmission) -> list[str]:
     return [domain.values[-1] for domain in topology.domains for _ in range(domain.count)]
 
 
-def _find_victim_pods(
+def find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
     """Return the namespace and name of each pod of the preempted Workloads."""

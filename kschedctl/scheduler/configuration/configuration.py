@@ -193,7 +193,8 @@ def _validate_queue_sort(profiles: list[Profile]) -> None:
     """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
     sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
     for profile in sorting[1:]:
-        plugin, first = profile.plugins["queueSort"][0], sorting[0].plugins["queueSort"][0]
+        plugin = profile.plugins["queueSort"][0]
+        first = sorting[0].plugins["queueSort"][0]
         if plugin != first:
             problem = (
                 f'different queue sort plugins for profile "{profile.scheduler_name}": "{plugin}", first: "{first}"'

@@ -170,7 +170,8 @@ def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) 
 
 def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
     """Raise ConfigurationError unless kind and apiVersion of the arguments fit the plugin."""
-    kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
+    kind = str(document.get("kind") or f"{name}Args")
+    version = document.get("apiVersion") or API_VERSION
     if version != API_VERSION or kind.removesuffix("Args") not in get_args_types(minor):
         problem = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
         raise ConfigurationError(f"decoding .{path}: {problem}")

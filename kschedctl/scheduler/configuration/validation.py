@@ -65,7 +65,9 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
     """Yield the errors in leaderElection."""
     if not election.leader_elect:
         return
-    lease, renew, retry = election.lease_duration or 15, election.renew_deadline or 10, election.retry_period or 2
+    lease = election.lease_duration or 15  # the defaults of leader election, in seconds
+    renew = election.renew_deadline or 10
+    retry = election.retry_period or 2
     for name, seconds in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if seconds <= 0:
             yield invalid(f"leaderElection.{name}", f"{seconds:g}s", "must be greater than zero")
@@ -79,7 +81,8 @@ def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: Featur
     """Yield the errors in profiles."""
     first: dict[str, int] = {}
     for i, profile in enumerate(profiles):
-        path, name = f"profiles[{i}]", profile.scheduler_name or ""
+        path = f"profiles[{i}]"
+        name = profile.scheduler_name or ""
         if not name:
             yield required(f"{path}.schedulerName")
         yield from _validate_percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
@@ -225,7 +228,8 @@ def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iter
 def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the version mismatches in a profile's plugin arguments."""
     for j, config in enumerate(_list_objects(profile, "pluginConfig")):
-        entry_path, name = (*path, "pluginConfig", j), str(config.get("name"))
+        entry_path = (*path, "pluginConfig", j)
+        name = str(config.get("name"))
         declared = IN_TREE.get(name)
         if explanation := _explain_plugin(name, minor):
             yield VersionMismatch((*entry_path, "name"), name, explanation)

@@ -248,17 +248,17 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     return Cycle(
         info,
         view,
-        framework,
-        queue,
-        pre_filter,
-        outcome,
-        considered,
-        nominated_row,
-        feasible,
-        scores,
-        consultation,
-        error,
-        search,
+        framework=framework,
+        queue=queue,
+        pre_filter=pre_filter,
+        filter=outcome,
+        considered=considered,
+        nominated_row=nominated_row,
+        passed=feasible,
+        scores=scores,
+        consultation=consultation,
+        error=error,
+        search=search,
     )
 
 

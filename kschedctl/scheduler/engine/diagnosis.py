@@ -76,15 +76,19 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
         if not offers(plugin, PostFilterPlugin):
             continue
         try:
-            result = results[plugin.name] = plugin.post_filter(cycle)
+            result = plugin.post_filter(cycle)
         except PluginError as failure:
             return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results, plugin.name)
-        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
-            return PostFilterOutcome(result.status, results, "" if result.status.code is Code.SUCCESS else plugin.name)
+        results[plugin.name] = result
+        if result.status.code is Code.SUCCESS:
+            return PostFilterOutcome(result.status, results)
+        if result.status.code in (Code.UNRESOLVABLE, Code.ERROR):
+            return PostFilterOutcome(result.status, results, plugin.name)
+    if not results:
+        return PostFilterOutcome()
     reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
-    return PostFilterOutcome(
-        Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")
-    )
+    first_plugin = next(iter(results))
+    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons), results, first_plugin)
 
 
 ABSENT_COUNT = ByVersion(

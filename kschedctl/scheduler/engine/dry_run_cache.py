@@ -94,10 +94,21 @@ class DryRunState:
 
 def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
     """Build a dry-run result that covers no nodes."""
-    nowhere, nobody = np.zeros(len(view.nodes), np.bool_), np.empty(0, np.int64)
+    nowhere = np.zeros(len(view.nodes), np.bool_)
+    nobody = np.empty(0, np.int64)
     none = np.empty(0, np.bool_)
     unknown = np.full(len(view.nodes), UNKNOWN)
-    return DryRunState(len(view.trail), nominated, nowhere, nowhere, unknown, nobody, view.node[nobody], none, none)
+    return DryRunState(
+        len(view.trail),
+        nominated,
+        tried=nowhere,
+        fits=nowhere,
+        beyond=unknown,
+        pods=nobody,
+        node=view.node[nobody],
+        violating=none,
+        must_go=none,
+    )
 
 
 @dataclass
@@ -126,5 +137,6 @@ def get_preemption_class(info: PodInfo, view: Fork) -> Hashable:
     """
     if info.number is None:
         return None
-    number, comes_again = info.number % len(view.pods.infos), info.number >= len(view.pods.infos)
+    number = info.number % len(view.pods.infos)
+    comes_again = info.number >= len(view.pods.infos)
     return info.priority, int(view.pods.distinct.demand[number]), comes_again

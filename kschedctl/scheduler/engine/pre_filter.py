@@ -86,7 +86,9 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
             if not names:
                 status = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),))
                 deciding_plugin, stopped = "", True
-    return PreFilterOutcome(results, status, deciding_plugin, tuple(reached), names, tuple(narrowing))
+    return PreFilterOutcome(
+        results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
+    )
 
 
 def _format_conflict(plugins: list[str]) -> str:

@@ -145,18 +145,24 @@ class Sampling:
         (N,). `offered` has all rows unless PreFilter restricted them, and upstream leaves their order undefined in that
         case. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
-        start, nodes = self.start, len(offered)
+        start = self.start
+        nodes = len(offered)
         needed = self.count_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         feasible = np.flatnonzero(~rejected[order])
-        examined_count = int(feasible[needed]) if len(feasible) > needed else nodes
+        examined_count = nodes
+        if len(feasible) > needed:  # like upstream, the search ends before the first feasible node too many
+            examined_count = int(feasible[needed])
         failures = np.flatnonzero(failed[order[:examined_count]]) if failed is not None else NOWHERE
-        examined_count = int(failures[0]) + 1 if len(failures) else examined_count
+        if len(failures):
+            examined_count = int(failures[0]) + 1
         examined = np.zeros(len(rejected), np.bool_)
         examined[order[:examined_count]] = True
         if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
             examined[nominated_row] = True
         left_out = int((~examined).sum()) - (nodes - examined_count) if terms.counts_left_out else 0
         processed = int(examined.sum()) + left_out + terms.extender_statuses - bool(len(failures))
-        self.start = (start + processed) % max(len(rejected) if terms.nodes is None else terms.nodes, 1)
-        return NodeSearch(start, self.start, order[feasible[feasible < examined_count][:needed]], examined)
+        known_nodes = len(rejected) if terms.nodes is None else terms.nodes
+        self.start = (start + processed) % max(known_nodes, 1)
+        found = feasible[feasible < examined_count][:needed]
+        return NodeSearch(start, self.start, order[found], examined)

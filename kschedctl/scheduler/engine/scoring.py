@@ -98,16 +98,17 @@ def run_score(
                 prepared[plugin.name] = plugin.pre_score(info, scored.view, scored.rows)
             except PluginError as failure:
                 raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
-    raw, normalized, weighted = {}, {}, {}
+    raw = {}
+    normalized = {}
+    weighted = {}
     for plugin in framework.plugins_at("score"):
-        pre_score = prepared.get(plugin.name, PreScoreResult())
+        name = plugin.name
+        pre_score = prepared.get(name, PreScoreResult())
         if pre_score.skip or not offers(plugin, ScorePlugin):
             continue
-        name = plugin.name
+        uses_pre_filter_state = name in prepared and name not in ran_pre_score
         try:
-            raw[name] = scored.score_with(
-                plugin, info, pre_score.state, by_name=name in prepared and name not in ran_pre_score
-            )
+            raw[name] = scored.score_with(plugin, info, pre_score.state, by_name=uses_pre_filter_state)
             normalized[name] = plugin.normalize(pre_score.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
@@ -156,10 +157,10 @@ class ScoredNodes(NamedTuple):
         return cls(view, nodes.rows, view, nodes.rows)
 
     def score_with(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
-        """Return a plugin's raw scores, (F,).
+        """Return a plugin's raw scores, (F,) one per node to score.
 
-        With `by_name`, the plugin scores with the state of its PreFilter, in which it looks nodes up by name, so
-        returned nodes that the cluster does not have score 0.
+        With `by_name`, the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
+        an extender returned but that are not in the cluster then score 0.
         """
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)

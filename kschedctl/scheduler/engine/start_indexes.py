@@ -99,8 +99,10 @@ class EveryStart:
 
     def _score_each_search(self, sample_size: int) -> Best:
         """Find the best nodes of each search by running the Score plugins on every sample."""
-        cycle, feasible_count = self.cycle, len(self.places)
-        tops, sums = np.zeros(feasible_count, np.int64), np.zeros((len(self._columns), feasible_count), np.int64)
+        cycle = self.cycle
+        feasible_count = len(self.places)
+        tops = np.zeros(feasible_count, np.int64)
+        sums = np.zeros((len(self._columns), feasible_count), np.int64)
         for begin in range(feasible_count):
             places = np.sort(np.arange(begin, begin + sample_size) % feasible_count)
             nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
@@ -172,7 +174,9 @@ class DomainsScorer:
     """Scores of a plugin that depends also on the number of topology domains among the scored nodes."""
 
     def __init__(self, domain_scores: DomainScores, rows: Rows) -> None:
-        self.domain_scores, self.rows, self.counted = domain_scores, rows, domain_scores.counted[rows]
+        self.domain_scores = domain_scores
+        self.rows = rows
+        self.counted = domain_scores.counted[rows]
         self.domains = [codes[rows] for codes in domain_scores.domains]
         self.sizes: list[tuple[int, ...]] = []
         self._raw: dict[tuple[int, ...], Scores] = {}
@@ -185,13 +189,17 @@ class DomainsScorer:
         for window_sizes in dict.fromkeys(self.sizes):
             matching = np.logical_and.reduce([column == size for column, size in zip(sizes, window_sizes, strict=True)])
             raw = self._get_raw_scores(window_sizes)
-            least[matching] = find_window_extremes(np.where(self.counted, raw, HIGHEST), width)[0][matching]
-            greatest[matching] = find_window_extremes(np.where(self.counted, raw, LOWEST), width)[1][matching]
+            # Nodes that do not count get a value that never is the extreme.
+            lowest, _ = find_window_extremes(np.where(self.counted, raw, HIGHEST), width)
+            _, highest = find_window_extremes(np.where(self.counted, raw, LOWEST), width)
+            least[matching] = lowest[matching]
+            greatest[matching] = highest[matching]
         return [*sizes, least, greatest]
 
     def normalize_in_window(self, window: int, places: Rows) -> Scores:
         """Return the normalized scores of the nodes at these places, given the domains in the window."""
-        return self.domain_scores.normalize(self._get_raw_scores(self.sizes[window])[places], self.counted[places])
+        raw = self._get_raw_scores(self.sizes[window])
+        return self.domain_scores.normalize(raw[places], self.counted[places])
 
     def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
         """Return the raw scores of all nodes for these numbers of domains, from a cache."""
@@ -207,7 +215,8 @@ def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
-        plugin, weight = plugins[name], cycle.framework.profile.weights[name]
+        plugin = plugins[name]
+        weight = cycle.framework.profile.weights[name]
         if get_peers(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
         elif get_peers(plugin) is Peers.DOMAINS:
@@ -251,7 +260,8 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 
     Two windows whose width is a power of two cover each window.
     """
-    count, covered = len(values) - width + 1, 1
+    count = len(values) - width + 1
+    covered = 1
     while 2 * covered <= width:
         values = reduction(values[:-covered], values[covered:])
         covered *= 2
@@ -262,19 +272,27 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
     """Count the distinct codes in each window among the places that are `counted`, (F,).
 
+    The window of a place has the `width` places from there on, and starts again at the first place after the last.
+
     >>> count_distinct_per_window(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
     [2, 2, 2, 1]
     """
-    count, places = len(codes), np.arange(len(codes) + width - 1)
-    flat, counts = codes[places % count], counted[places % count]
-    places, flat = places[counts], flat[counts]
-    order = np.argsort(flat, kind="stable")
-    previous_place = np.full(len(flat), -1)
-    again = flat[order[1:]] == flat[order[:-1]]
-    previous_place[order[1:][again]] = places[order[:-1][again]]
-    # count a code in each window that begins after its previous occurrence and includes this one
-    first, last = np.maximum(previous_place, places - width) + 1, np.minimum(places, count - 1)
-    first, last = first[first <= last], last[first <= last]
+    count = len(codes)
+    places = np.arange(count + width - 1)
+    places = places[counted[places % count]]
+    code_at_place = codes[places % count]
+    # Sort by code. Of each two neighbors with equal codes, the first is the previous occurrence of the second.
+    order = np.argsort(code_at_place, kind="stable")
+    earlier = order[:-1]
+    later = order[1:]
+    is_repeated = code_at_place[later] == code_at_place[earlier]
+    previous_place = np.full(len(places), -1)
+    previous_place[later[is_repeated]] = places[earlier[is_repeated]]
+    # Count a code in each window that begins after its previous occurrence and includes this one.
+    first = np.maximum(previous_place, places - width) + 1
+    last = np.minimum(places, count - 1)
+    is_in_window = first <= last
+    first, last = first[is_in_window], last[is_in_window]
     begins = np.bincount(first, minlength=count + 1)
     ends = np.bincount(last + 1, minlength=count + 1)
     return np.cumsum(begins - ends)[:count]

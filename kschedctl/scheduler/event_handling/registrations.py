@@ -54,11 +54,9 @@ class Registrations:
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = (
-            gates,
-            gates.enabled(QUEUEING_HINTS),
-            list_pre_checked_resources(gates),
-        )
+        self.gates = gates
+        self.hinted = gates.enabled(QUEUEING_HINTS)
+        self.pre_checked = list_pre_checked_resources(gates)
         extenders = {EXTENDERS: tuple(iter_wildcard_events(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,

@@ -30,7 +30,8 @@ class Distinction(NamedTuple):
 
     def values_at(self, rows: Rows) -> Counts:
         """Return the value of each row's domain (F,), or 0 for a row in no domain."""
-        codes, domain_values = self.domains.codes[rows], self.values()
+        codes = self.domains.codes[rows]
+        domain_values = self.values()
         if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
         values = domain_values.take(codes)

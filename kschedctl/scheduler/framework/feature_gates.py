@@ -246,7 +246,8 @@ class FeatureGates:
 
     def _validate_stage(self, name: str, value: bool) -> Iterator[str]:
         """Yield an error if the gate cannot be set to the value in this version."""
-        stage, prefix = get_stage(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
+        stage = get_stage(name, self.minor)
+        prefix = f"cannot set feature gate {name} to {str(value).lower()}"
         if not stage.known:
             yield f"unrecognized feature gate: {name}"
         elif stage.locked and stage.on != value:

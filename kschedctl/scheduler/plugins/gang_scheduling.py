@@ -298,12 +298,14 @@ def _find_lowest_group_priority(view: Fork) -> float:
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield each group's own priority, if it has one, and the lowest priority of its pods."""
-    for key, positions in view.pods.by_group.items():
-        yield int(view.pods.priority[view.pods.info[positions]].min())
-        priority = find_group_standing(view, key, as_groups=True).priority
-        if priority is not None:
-            yield priority
+    """Yield the lowest priority of each group's pods and, if the group exists, the priority of its root group."""
+    pods = view.pods
+    for key, positions in pods.by_group.items():
+        pod_priorities = pods.priority[pods.info[positions]]
+        yield int(pod_priorities.min())
+        group_priority = find_group_standing(view, key, as_groups=True).priority
+        if group_priority is not None:
+            yield group_priority
 
 
 # -- trees of groups --------------------------------------------------------------------------------------------------

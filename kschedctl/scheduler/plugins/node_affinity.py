@@ -127,7 +127,8 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the added affinity."""
-        affinity, path = self.added_affinity or NodeAffinityTerms(), "addedAffinity"
+        affinity = self.added_affinity or NodeAffinityTerms()
+        path = "addedAffinity"
         if required_terms := affinity.required_during_scheduling_ignored_during_execution:
             field_path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
             for term in compile_node_selector(required_terms, field_path).terms:

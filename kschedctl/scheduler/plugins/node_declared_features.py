@@ -78,7 +78,8 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     reads = Reads.NODES
 
     def __init__(self, enabled: bool, version: KubeVersion = VERIFIED) -> None:
-        self.enabled, self.reason = enabled, REASON.at(version)
+        self.enabled = enabled
+        self.reason = REASON.at(version)
         self.inferred_features = INFERRED_FEATURES.at(version)
 
     @classmethod

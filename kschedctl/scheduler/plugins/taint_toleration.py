@@ -105,7 +105,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool, version: KubeVersion = VERIFIED) -> None:
-        self.comparison_operators, self.reason = comparison_operators, REASON.at(version)
+        self.comparison_operators = comparison_operators
+        self.reason = REASON.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
@@ -131,7 +132,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        uninitialized_nodes, nodes = int(uninitialized[set_of_node].sum()), len(view.nodes)
+        uninitialized_nodes = int(uninitialized[set_of_node].sum())
+        nodes = len(view.nodes)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
             taint, taints = untolerated_by_set[set_of_node[row]], taint_sets[set_of_node[row]]

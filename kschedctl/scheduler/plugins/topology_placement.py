@@ -55,10 +55,12 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
 
     Raises PluginError if a pod is in no domain or the pods are in several.
     """
-    column, domain = view.nodes.label(key), ""
+    column = view.nodes.label(key)
+    domain = ""
     scheduled = find_placed_pods(view, group).tolist()
     for position in scheduled:
-        pod, row = view.pods.objects[position], int(view.node[position])
+        pod = view.pods.objects[position]
+        row = int(view.node[position])
         if row < 0:
             problem = f'nodeinfo not found for node name "{pod.spec.node_name}"'
             raise PluginError(f"{UNKNOWN_DOMAIN}getting node for pod {pod.key}: {problem}")

@@ -294,6 +294,7 @@ def _build_claim_in_use_fact(info: PodInfo, state: RestrictionState, view: Fork)
     """Build the fact about the first pod that uses one of the exclusive claims."""
     for name in sorted(state.claims):
         for position in np.flatnonzero(_find_pods_using_claim(info.namespace, name, view)).tolist():
-            user, node = view.pods.objects[position].key, view.nodes.names[view.node[position]]
+            user = view.pods.objects[position].key
+            node = view.nodes.names[view.node[position]]
             return ClaimInUse(f"{info.namespace}/{name}", user, node)
     return ClaimInUse()

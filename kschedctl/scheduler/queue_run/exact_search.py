@@ -72,8 +72,11 @@ class ExactSearch:
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
-        info, signature, cycle_number = self.build_info(position), self.queued[position].signature, self.queue.cycle
-        cycle = self._latest_cycle = run_cycle(framework, info, self.view)
+        info = self.build_info(position)
+        signature = self.queued[position].signature
+        cycle_number = self.queue.cycle
+        cycle = run_cycle(framework, info, self.view)
+        self._latest_cycle = cycle
         if cycle.error is not None:
             raise PluginError(cycle.error)
         if cycle.pre_filter.status.rejected or not len(self.view.nodes):
@@ -146,7 +149,15 @@ class ExactSearch:
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
     """Build the choice of a row that no tie had to decide."""
-    return Choice(info, row, np.array([row]), feasible, NO_PRE_FILTER_RESULTS, evaluated, batched)
+    return Choice(
+        info,
+        row,
+        tied=np.array([row]),
+        feasible=feasible,
+        before=NO_PRE_FILTER_RESULTS,
+        evaluated=evaluated,
+        batched=batched,
+    )
 
 
 SIGNED_POINTS = ("preFilter", "filter", "preScore", "score")

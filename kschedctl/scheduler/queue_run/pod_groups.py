@@ -41,7 +41,8 @@ class QueuedPodGroups:
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
-        self._scheduler, self._is_enabled = scheduler, schedules_groups_together(gates)
+        self._scheduler = scheduler
+        self._is_enabled = schedules_groups_together(gates)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
 
@@ -118,7 +119,8 @@ class _GroupAttempt:
 
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
         """Run the cycle, and return the results by group."""
-        framework, view = self._get_framework(), self.run.view
+        framework = self._get_framework()
+        view = self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
         if self.tree is not None:
@@ -127,7 +129,15 @@ class _GroupAttempt:
             }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
             return run_tree(tree_cycle, workload_aware=workload_aware)
-        cycle = PodGroupCycle(framework, view, self.key, self.order, infos, topology_aware, sampling=sampling)
+        cycle = PodGroupCycle(
+            framework,
+            view,
+            key=self.key,
+            members=self.order,
+            infos=infos,
+            topology_aware=topology_aware,
+            sampling=sampling,
+        )
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             result = preempt_for_group(cycle, result)
@@ -157,14 +167,16 @@ class _GroupAttempt:
 
     def _build_record(self, key: GroupKey, result: GroupResult, *, writes_condition: bool) -> GroupRecord:
         """Build the record of one group's result."""
-        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, key)
+        release = self.run.scheduler.gates.release
+        group = find_pod_group(self.run.view, key)
         condition = find_new_condition(result, group, release) if writes_condition else None
         return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
     def _apply_record(self, record: GroupRecord) -> None:
         """Bind the placed pods of a group and put the others back."""
         result = record.result
-        bound, failed = find_bound_members(result), find_failed_members(result, record.order, self.run.view)
+        bound = find_bound_members(result)
+        failed = find_failed_members(result, record.order, self.run.view)
         for pod in self.queued[record.key]:
             if pod.position in bound:
                 self.run.pods.bind(pod.position, bound[pod.position])
@@ -186,7 +198,8 @@ class _GroupAttempt:
 
     def _activate_unscheduled_members(self, position: Position) -> None:
         """Retry the members without a node if Permit makes this placed pod wait."""
-        framework, view = self._get_framework(), self.run.view
+        framework = self._get_framework()
+        view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))

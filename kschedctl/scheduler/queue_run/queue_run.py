@@ -160,7 +160,8 @@ class QueueReplay(SchedulingLoop):
             self.attempt(position, framework)
         self.view.preempting.clear()
         if waiting := self.waiting.pods.get(position):
-            record.scheduled, record.waiting = waiting.choice, {position: waiting.choice.row}
+            record.scheduled = waiting.choice
+            record.waiting = {position: waiting.choice.row}
         self.end_completed_waits()
         return record
 
@@ -179,7 +180,8 @@ class QueueReplay(SchedulingLoop):
         """Return a signature that is equal for pods with the same answers, or None."""
         name = info.spec.scheduler_name
         if name not in self._signers:
-            framework, extended = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
+            framework = self.scheduler.framework(name)
+            extended = bool(self.scheduler.configuration.extenders)
             assert framework is not None
             self._signers[name] = Signer(framework, self.scheduler.gates, extenders=extended, view=self.view)
         return self._signers[name].sign(info)

@@ -90,11 +90,14 @@ class IncomingPods:
         return self._latest[1]
 
     def build_waiting_pod(self, position: Position) -> Pod:
-        """Return the pod as it waits, with its current nominated node."""
-        pod, row = self.view.with_clone_name(position, self.build_stored(position)), self.view.nominated_row(position)
+        """Return the pod as it is queued now, with its current nominatedNodeName."""
+        pod = self.view.with_clone_name(position, self.build_stored(position))
+        row = self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
-        if stored_name == name or (row == NO_ROW and stored_name not in self.view.nodes.index):
+        # The view has no row for a stored nomination to a missing node, which the pod keeps.
+        names_missing_node = row == NO_ROW and stored_name not in self.view.nodes.index
+        if stored_name == name or names_missing_node:
             return pod
         return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
@@ -152,7 +155,8 @@ class PodsOnNodes:
 
         `pre_filter_results` are known results by plugin.
         """
-        pods, info = self.view.pods, self.arriving(position)
+        pods = self.view.pods
+        info = self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
             plugins = self._reserving[info.alike] = find_reserve_plugins(self.require_framework(position), info.spec)
@@ -229,7 +233,8 @@ def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[P
     """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
     rows, positions = view.nominations
     nominated = positions[rows == row]
-    lower: list[Position] = nominated[view.pods.priority[view.pods.info[nominated]] < priority].tolist()
+    priorities = view.pods.priority[view.pods.info[nominated]]
+    lower: list[Position] = nominated[priorities < priority].tolist()
     return lower
 
 

@@ -77,7 +77,10 @@ class ChangingHeap:
 
     def _move_up(self, index: int) -> None:
         """Move the pod at an index up until its parent is not larger."""
-        while index and self._less(index, parent := (index - 1) // 2):
+        while index:
+            parent = (index - 1) // 2
+            if not self._less(index, parent):
+                break
             self._swap(index, parent)
             index = parent
 

@@ -203,9 +203,10 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
     Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
     """
     spec, metadata = info.spec, node.metadata
+    if spec.node_name and spec.node_name != metadata.name:
+        return False
     return (
-        (not spec.node_name or spec.node_name == metadata.name)
-        and compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
+        compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
         and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
         and _has_room(node, info, view)
     )
@@ -214,20 +215,20 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     """Return whether the node has room for the pod's requests and host ports."""
     row = view.nodes.index.get(node.metadata.name)
-    used = (
-        {name: int(view.requested[row, column]) for name, column in view.resources.items()} if row is not None else {}
-    )
+    used = {}
+    if row is not None:
+        used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
     requests = {**info.incoming_requests, names.PODS: 1}
     offer = compute_offer(node)
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
-    infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
-    return not any(
-        taken.conflicts(wanted)
-        for info_on_node in infos
-        for taken in info_on_node.host_ports
-        for wanted in info.host_ports
-    )
+    if row is None:
+        return True
+    for position in view.pods_on(row):
+        info_on_node = view.pods.infos[view.pods.info[position]]
+        if any(taken.conflicts(wanted) for taken in info_on_node.host_ports for wanted in info.host_ports):
+            return False
+    return True
 
 
 def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:

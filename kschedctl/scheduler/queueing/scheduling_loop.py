@@ -144,7 +144,9 @@ class SchedulingLoop(ABC):
         pending = self.select_pending_plugins(outcome.waiting, plugin)
         if pending:
             time = self.queue.clock.now()
-            self.waiting.pods[position] = PermitWait(self.get_queued(position), framework, info, choice, pending, time)
+            self.waiting.pods[position] = PermitWait(
+                self.get_queued(position), framework, info=info, choice=choice, pending=pending, since=time
+            )
         return not pending
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
@@ -194,7 +196,9 @@ class SchedulingLoop(ABC):
         If the plugin of its gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
-        plugin, pod, reason = find_gang_plugin(framework), None, ""
+        plugin = find_gang_plugin(framework)
+        pod = None
+        reason = ""
         if plugin and plugin.name in effect.asked:
             pod = self.search.build_info(position).pod
             reason = plugin.gives_up(pod, self.view)

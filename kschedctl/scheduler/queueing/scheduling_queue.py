@@ -73,7 +73,8 @@ class QueueRules(NamedTuple):
         cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]
     ) -> QueueRules:
         """Read the settings of the queue from a configuration."""
-        by_hints, lasts = gates.enabled("SchedulerQueueingHints"), ACTIVATION_LASTS.at(gates.release)
+        by_hints = gates.enabled("SchedulerQueueingHints")
+        lasts = ACTIVATION_LASTS.at(gates.release)
         return cls(Backoff.from_configuration(configuration, gates), by_hints, in_groups, lasts)
 
 

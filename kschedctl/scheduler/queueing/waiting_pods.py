@@ -90,7 +90,8 @@ class PermitWaits:
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:
                 continue
-            row, pending = waiting.choice.row, frozenset(waiting.pending)
+            row = waiting.choice.row
+            pending = frozenset(waiting.pending)
             outcome = run_permit(waiting.framework, waiting.info, self._view, row, pending)
             waiting.pending = {plugin: waiting.pending[plugin] for plugin in outcome.waiting}
             if outcome.status.code is not Code.WAIT:
@@ -132,7 +133,8 @@ class PermitWaits:
 
     def unpark(self, queue: SchedulingQueue) -> None:
         """Put parked pods back into the queue after a pod was bound or evicted."""
-        parked, self._parked = self._parked, {}
+        parked = self._parked
+        self._parked = {}
         self._timed_out.clear()
         self._rounds.clear()
         for pod in parked.values():

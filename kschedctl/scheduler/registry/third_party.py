@@ -204,7 +204,7 @@ def _read_names(target: object, attribute: str, allowed_names: Collection[str]) 
 
 def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
     """Return the plugin under its registered name, with each method's results checked and its errors guarded."""
-    checks: dict[str, Method] = {method: _build_type_check(method) for method in ANSWERS}
+    checks: dict[str, Method] = {method: _build_result_check(method) for method in ANSWERS}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
     checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
     checks |= {
@@ -248,8 +248,8 @@ def _add_check(method: Method, check: Method) -> Method:
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
-def _build_type_check(method: str) -> Method:
-    """Build the check that a method returns the right type."""
+def _build_result_check(method: str) -> Method:
+    """Build a function that checks what a plugin's `method` returns, and returns it with normalized node names."""
     answer = ANSWERS[method]
 
     def check(result: object, *_: object) -> object:
@@ -301,7 +301,8 @@ def _check_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     """Check the rejections, and guard their facts."""
-    rejections, nodes = list(answer or ()), len(view.nodes)
+    rejections = list(answer or ())
+    nodes = len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
@@ -360,16 +361,20 @@ def _guard_hint(hint: HintFunction, plugin_label: str) -> HintFunction:
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Raise TypeError unless only objects of reserved kinds change."""
+    """Return the changes that a plugin answers with. Raises TypeError unless they are API objects by reserved kind.
+
+    The arguments of the plugin's method, which are not needed here, follow the answer.
+    """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it answers with {_describe_value(by_kind)}, not with a mapping of kinds to objects")
     if unreserved_kinds := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
         raise TypeError(
             f"it changes {', '.join(unreserved_kinds)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}"
         )
-    for obj in (changed for objects in by_kind.values() for changed in objects):
-        if not isinstance(obj, Struct):
-            raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")
+    for objects in by_kind.values():
+        for obj in objects:
+            if not isinstance(obj, Struct):
+                raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")
     return by_kind
 
 

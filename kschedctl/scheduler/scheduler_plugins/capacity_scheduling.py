@@ -45,7 +45,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
         """Reject the pod if its quota's max or the sum of all mins would be exceeded."""
-        use, requests = find_quota_use(view), sum_effective_requests(info.pod)
+        use = find_quota_use(view)
+        requests = sum_effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
             return PreFilterResult(state=QuotaClaim(requests, requests, requests))
@@ -58,7 +59,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
             reason = f"ElasticQuota {quota.namespace} is more than Max"
             fact = _describe_excess(name, used, claim.same_quota, f"the max of {quota.name}", quota.max_amounts or {})
             return _build_rejection(info, claim, reason, fact)
-        used, total_min = use.sum_all_namespaces(), add_requests(*(quota.min_amounts for quota in use.quotas.values()))
+        used = use.sum_all_namespaces()
+        total_min = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
         if name := find_exceeded_resource(add_requests(used, claim.all_quotas), {}, total_min, 0):
             reason = "total ElasticQuota used is more than min"
             return _build_rejection(

@@ -30,25 +30,23 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the group's minResources that all nodes together lack, or None if they suffice.
 
-    The resources of the group's assigned pods count as free. Upstream adds up the nodes in order, so a request that is
-    covered at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid
-    minResources.
+    The resources of the group's assigned pods count as free. As upstream, stop adding up nodes once a request is
+    covered: overcommitted nodes after that do not count. Raises InputError for invalid minResources.
     """
-    gaps, facts = {}, {}
+    gaps = []
+    facts = []
     for name, requested in sorted(_parse_min_resources(group).items()):
-        column, scale = view.resources.get(name), MILLI if name == CPU else 0
-        free_amounts = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
+        column = view.resources.get(name)
+        scale = MILLI if name == CPU else 0
+        free_amounts = np.empty(0, np.int64) if column is None else _compute_free_amounts(view, pods, column)
         gap = _find_missing_amount(requested, free_amounts, scale)
         if gap is not None:
             free = Quantity(int(free_amounts.sum()), scale, requested.format)
-            gaps[name], facts[name] = (
-                _format_like_go(gap),
-                f"{name}: {requested} wanted together, {free} free on all nodes",
-            )
+            gaps.append(f"{name}:{_format_like_go(gap)}")
+            facts.append(f"{name}: {requested} wanted together, {free} free on all nodes")
     if not gaps:
         return None
-    go_map = " ".join(f"{name}:{gap}" for name, gap in gaps.items())
-    return ResourceGap(f"resource gap: map[{go_map}]", "; ".join(facts.values()))
+    return ResourceGap(f"resource gap: map[{' '.join(gaps)}]", "; ".join(facts))
 
 
 def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:

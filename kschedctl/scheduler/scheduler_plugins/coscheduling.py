@@ -172,7 +172,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
         """Return a pod's key for ``sort_keys``. ``arrival`` is the pod's place in the order of arrival."""
-        pod, priority = view.pods.objects[position], view.pods.infos[view.pods.info[position]].priority
+        pod = view.pods.objects[position]
+        priority = view.pods.infos[view.pods.info[position]].priority
         gang = _find_existing_gang(pod, view)
         if gang is None:  # in the queue a time has nanoseconds, so that no two are the same
             return -priority, pod.metadata.creation_timestamp or LAST, True, arrival, pod.key
@@ -186,7 +187,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         processed.
         """
         waiting = view.pods.objects[pod.position]
-        key, gang = find_coscheduling_gang(waiting), _find_existing_gang(waiting, view)
+        key = find_coscheduling_gang(waiting)
+        gang = _find_existing_gang(waiting, view)
         failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
         if gang is None or failed is not None:
             return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
@@ -204,7 +206,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         messages = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in messages]
         if waited:
-            first_reason = self._find_wait_end_reason(result, view.pods.infos[view.pods.info[waited[0]]], view)
+            first_info = view.pods.infos[view.pods.info[waited[0]]]
+            first_reason = self._find_wait_end_reason(result, first_info, view)
             next_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
             messages |= {position: self._build_wait_failure(next_reason) for position in waited[1:]}
             messages[waited[0]] = self._build_wait_failure(first_reason)
@@ -240,7 +243,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods, group, history = find_gang_pods(view, gang.key), gang.group, view.gang_history
+        pods = find_gang_pods(view, gang.key)
+        group = gang.group
+        history = view.gang_history
         if history and history.is_backing_off(gang.key):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
         if reason := self._find_pod_shortage(info, view, pods, group):
@@ -257,7 +262,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
         is_new = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
-        size, min_member = pods.size + is_new, group.spec.min_member
+        size = pods.size + is_new
+        min_member = group.spec.min_member
         if size < min_member:
             return TOO_FEW.format(name, size, min_member)
         if not self._counts_gated:
@@ -290,7 +296,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Record the failure of a pod. If the pod fits on no node, a complete group has to back off."""
-        gang, history = _find_existing_gang(pod, view), view.gang_history
+        gang = _find_existing_gang(pod, view)
+        history = view.gang_history
         if gang is None or history is None:
             return
         if fits_nowhere and find_gang_pods(view, gang.key).size >= gang.group.spec.min_member:

@@ -103,7 +103,8 @@ class QuotaUse:
     @property
     def quota_numbers(self) -> Counts:
         """Return the quota number (T,) of each pod info, or -1 if its namespace has no quota."""
-        infos, numbers = self.view.pods.infos, {namespace: i for i, namespace in enumerate(self.quotas)}
+        infos = self.view.pods.infos
+        numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
         return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
 

@@ -94,7 +94,8 @@ def choose_numa_nodes(
 
     Raises PluginError if there are too many combinations.
     """
-    places, nearest = np.zeros(numa.exists.shape, np.bool_), np.zeros(len(numa), np.bool_)
+    places = np.zeros(numa.exists.shape, np.bool_)
+    nearest = np.zeros(len(numa), np.bool_)
     has_all = numa.exists.copy()
     for name in requests:
         has_all &= numa.get_available(name) >= 0
@@ -168,7 +169,8 @@ def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, A
     for name, amount in requests.items():
         if name not in remaining:
             continue
-        amounts, outstanding = remaining[name].copy(), np.full(len(numa), amount, np.int64)
+        amounts = remaining[name].copy()
+        outstanding = np.full(len(numa), amount, np.int64)
         for place in range(amounts.shape[1]):
             amount_taken = np.where(taken[:, place], np.minimum(np.maximum(amounts[:, place], 0), outstanding), 0)
             amounts[:, place] -= amount_taken

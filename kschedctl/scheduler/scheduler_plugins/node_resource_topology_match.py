@@ -90,7 +90,8 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes on which no NUMA node satisfies a container or the whole pod."""
-        numa, quality = self._get_numa_nodes(view), compute_qos_class(info.pod)
+        numa = self._get_numa_nodes(view)
+        quality = compute_qos_class(info.pod)
         if not self._needs_numa_nodes(info):
             return
         remaining = dict(numa.available)
@@ -123,7 +124,8 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
             return self._score_by_numa_count(info, view, rows)
-        numa, strategy = self._get_numa_nodes(view), STRATEGIES[self.strategy]
+        numa = self._get_numa_nodes(view)
+        strategy = STRATEGIES[self.strategy]
         score_requests = partial(score_numa_nodes, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
         containers = [score_requests(requests) for _, requests in _list_container_demands(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)

@@ -76,9 +76,11 @@ class OverReserve:
         amounts decide whether a pod fits, and where they decide its score.
         """
         published = self.get_published_pods(view)
-        doubtful, effect = published.foreign | (published.differ & decided), Effect.EITHER
+        doubtful = published.foreign | (published.differ & decided)
+        effect = Effect.EITHER
         if not doubtful.any():
-            doubtful, effect = published.differ & scored, Effect.SCORES
+            doubtful = published.differ & scored
+            effect = Effect.SCORES
         if count := int(doubtful.sum()):
             node_count = "a node" if count == 1 else f"{count:,} nodes"
             yield Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
@@ -109,7 +111,8 @@ class OverReserve:
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
         """Return the requests (N,) of the pods placed since the snapshot, by resource."""
         placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
-        info, amounts = view.pods.info[placed], dict[str, Amounts]()
+        info = view.pods.info[placed]
+        amounts: dict[str, Amounts] = {}
         for number in np.unique(info).tolist():
             rows = view.node[placed[info == number]]
             for name, amount in sum_effective_requests(view.pods.infos[number].pod).items():
@@ -120,16 +123,19 @@ class OverReserve:
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
         """Compare the published topologies with the pods of the cluster."""
-        pods, nodes = view.cluster.pods, len(view.nodes)
+        pods = view.cluster.pods
+        nodes = len(view.nodes)
         published = _PublishedTopologies.from_topologies(
             topologies, view.nodes.index, nodes, self.settings.resync_method
         )
         pod_rows = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)[pods.node.codes]
         pods_on_published = np.flatnonzero((pod_rows >= 0) & (published.fingerprints[pod_rows] != ""))
-        row, template = pod_rows[pods_on_published], pods.template[pods_on_published]
+        row = pod_rows[pods_on_published]
+        template = pods.template[pods_on_published]
         exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
         counted = _match_templates(self._is_counted, pods)[template] & (exclusive | ~published.only_exclusive[row])
-        chosen, seeds = pods_on_published[counted], hash_texts([pod.metadata.namespace for pod in pods.templates])
+        chosen = pods_on_published[counted]
+        seeds = hash_texts([pod.metadata.namespace for pod in pods.templates])
         hashes = hash_texts(np.array(pods.names, object)[chosen], seeds[pods.template[chosen]])
         current = np.array(
             [format_fingerprint(fingerprint) for fingerprint in compute_digests(hashes, row[counted], nodes)], np.str_
@@ -177,7 +183,9 @@ class _PublishedTopologies(NamedTuple):
         cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], nodes: int, method: str
     ) -> _PublishedTopologies:
         """Collect the fingerprints and resource names of topologies."""
-        fingerprints, only_exclusive, resource_set = [""] * nodes, np.zeros(nodes, np.bool_), np.zeros(nodes, np.int64)
+        fingerprints = [""] * nodes
+        only_exclusive = np.zeros(nodes, np.bool_)
+        resource_set = np.zeros(nodes, np.int64)
         resource_sets: dict[frozenset[str], int] = {frozenset(): 0}
         for topology in topologies:
             row = index.get(topology.metadata.name)

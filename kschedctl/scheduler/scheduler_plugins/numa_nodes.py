@@ -131,35 +131,49 @@ class NumaList:
     def select_rows(self, rows: Rows) -> NumaList:
         """Return the NUMA nodes of some nodes."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
-        known, by_pod, max_numa_nodes = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
-        return NumaList(known, by_pod, max_numa_nodes, self.numbers[rows], self.costs[rows], available)
+        return NumaList(
+            self.known[rows],
+            self.by_pod[rows],
+            max_numa_nodes=self.max_numa_nodes[rows],
+            numbers=self.numbers[rows],
+            costs=self.costs[rows],
+            available=available,
+        )
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
     """Build the list of NUMA nodes from topologies. Raises InputError for an invalid amount."""
     listed = [(index[topology.metadata.name], topology) for topology in topologies if topology.metadata.name in index]
-    zones = {
-        row: [(zone_number, z) for z in topology.zones if (zone_number := _find_zone_number(z)) is not None]
-        for row, topology in listed
-    }
-    shape = len(index), max(map(len, zones.values()), default=0)
-    known, by_pod, max_numa_nodes = (
-        np.zeros(len(index), np.bool_),
-        np.zeros(len(index), np.bool_),
-        np.ones(len(index), np.int64),
-    )
-    number, costs = np.full(shape, -1, np.int64), np.full((*shape, shape[1]), FAR, np.int64)
+    zones = {row: _list_numbered_zones(topology) for row, topology in listed}
+    nodes = len(index)
+    most_zones = max(map(len, zones.values()), default=0)
+    shape = nodes, most_zones
+    known = np.zeros(nodes, np.bool_)
+    by_pod = np.zeros(nodes, np.bool_)
+    max_numa_nodes = np.ones(nodes, np.int64)
+    zone_numbers = np.full(shape, -1, np.int64)  # -1 marks a missing zone
+    costs = np.full((nodes, most_zones, most_zones), FAR, np.int64)
     available: dict[str, Amounts] = {}
     for row, topology in listed:
         manager = TopologyManager.from_topology(topology)
-        known[row], by_pod[row], max_numa_nodes[row] = True, manager.scope == POD_SCOPE, manager.max_numa_nodes
+        known[row] = True
+        by_pod[row] = manager.scope == POD_SCOPE
+        max_numa_nodes[row] = manager.max_numa_nodes
         numbers = [number for number, _ in zones[row]]
-        number[row, : len(numbers)] = numbers
+        zone_numbers[row, : len(numbers)] = numbers
         for place, (_, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
             for name, amount in _parse_available(topology, zone).items():
                 available.setdefault(name, np.full(shape, -1, np.int64))[row, place] = amount
-    return NumaList(known, by_pod, max_numa_nodes, number, costs, available)
+    return NumaList(
+        known, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
+    )
+
+
+def _list_numbered_zones(topology: NodeResourceTopology) -> list[tuple[int, TopologyZone]]:
+    """Return the zones that stand for NUMA nodes, with the numbers in their names."""
+    numbered = ((_find_zone_number(zone), zone) for zone in topology.zones)
+    return [(number, zone) for number, zone in numbered if number is not None]
 
 
 def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
@@ -195,7 +209,8 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
         manager = TopologyManager.from_topology(topology)
         if row is None or manager.policy != SINGLE_NUMA_NODE:
             continue
-        single[row], by_pod[row] = True, manager.scope == POD_SCOPE
+        single[row] = True
+        by_pod[row] = manager.scope == POD_SCOPE
         for zone in topology.zones:
             if (number := _find_zone_number(zone)) is not None:
                 entries += ((row, number, name, amount) for name, amount in _parse_available(topology, zone).items())

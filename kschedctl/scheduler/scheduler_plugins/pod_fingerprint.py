@@ -74,7 +74,8 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
     """
     encoded = list(map(str.encode, texts))
-    texts_array, lengths = np.array([*encoded, None], object)[:-1], np.array(list(map(len, encoded)), np.int64)
+    texts_array = np.array([*encoded, None], object)[:-1]
+    lengths = np.array(list(map(len, encoded)), np.int64)
     seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
     hashes = np.zeros(len(encoded), np.uint64)
     for length in np.unique(lengths).tolist():

@@ -65,7 +65,8 @@ class QuotaVictims:
     def find_potential(self, nodes: Bools) -> Positions:
         """Return the positions of the potential victims on some nodes, in order of importance."""
         view, pods = self.view, self.view.pods
-        number, lower = self.use.quota_numbers, pods.priority < self.info.priority
+        number = self.use.quota_numbers
+        lower = pods.priority < self.info.priority
         quota_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
         is_evictable = (
@@ -99,7 +100,8 @@ class QuotaVictims:
         On each node the least important pods are evicted first.
         """
         view, quotas = self.view, self.use.quotas
-        info, node = view.pods.info[pods], view.node[pods]
+        info = view.pods.info[pods]
+        node = view.node[pods]
         number = self.use.quota_numbers[info]
         order = np.lexsort(
             (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node)
@@ -136,8 +138,9 @@ class QuotaVictims:
 
         The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
         """
-        view, number = self.view, self.use.quota_numbers
-        removed_of_quota = removed[number[view.pods.info[removed]] == self.use.find_quota_number(quota.namespace)]
+        view = self.view
+        quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
+        removed_of_quota = removed[quota_numbers == self.use.find_quota_number(quota.namespace)]
         over = np.zeros(len(view.nodes), np.bool_)
         if quota.max_amounts is not None:
             used = self.use.sum_namespace(quota.namespace)
@@ -154,7 +157,8 @@ class QuotaVictims:
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
         """Return the requests (N,) of some pods on each node, by resource."""
-        view, sums = self.view, {}
+        view = self.view
+        sums = {}
         for name, amounts in self.use.requests.items():
             sums[name] = np.zeros(len(view.nodes), np.int64)
             np.add.at(sums[name], view.node[pods], amounts[view.pods.info[pods]])

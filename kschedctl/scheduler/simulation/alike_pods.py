@@ -160,7 +160,13 @@ class AlikePods:
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
-            self.framework, self.info, self.local, self.always, fixed, self.changing_filters, scorers
+            self.framework,
+            self.info,
+            local=self.local,
+            always=self.always,
+            fixed=fixed,
+            filters=self.changing_filters,
+            scorers=scorers,
         )
 
     @cached_property

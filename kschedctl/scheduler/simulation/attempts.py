@@ -99,7 +99,12 @@ class Attempts(PodsOnNodes):
                 return Outcome(position, UNSCHEDULABLE, message=rejection)
             self.bind(position, choice.row, choice.before)
             return Outcome(
-                position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.pop_victims(position)
+                position,
+                SCHEDULED,
+                row=choice.row,
+                tied=len(choice.tied),
+                feasible=choice.feasible,
+                victims=self.pop_victims(position),
             )
         candidate, _ = self.search.find_candidate(position, framework)
         if candidate is None:
@@ -127,12 +132,16 @@ class Attempts(PodsOnNodes):
             return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in remaining)], NOT_PLACED
         for position, member in attempt.placed.items():
             victims = (*self.pop_victims(position), *attempt.victims.get(position, ()))
-            outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
+            outcome = Outcome(
+                position, SCHEDULED, row=member.row, tied=member.tied, feasible=member.feasible, victims=victims
+            )
+            outcomes.append(outcome)
         return outcomes, attempt
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError."""
-        framework, key = self.require_framework(members[0]), self.gangs.find_group_key(members[0])
+        framework = self.require_framework(members[0])
+        key = self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))

@@ -57,7 +57,8 @@ class StepwiseScheduler:
     """
 
     def __init__(self, scheduler: Scheduler, *, time_passes: bool = False, sampling: SampledFrom | None = None) -> None:
-        self.scheduler, self.view = scheduler, scheduler.view.fork()
+        self.scheduler = scheduler
+        self.view = scheduler.view.fork()
         self.view.time_passes = time_passes
         self.sampling = None if sampling is None else self.start_sampling(sampling)
         self.gone: set[Position] = set()
@@ -98,7 +99,8 @@ class StepwiseScheduler:
         """Place the pod on a node and reserve its volumes and devices there. Raises PluginError."""
         assert tried.cycle is not None
         plugins = find_reserve_plugins(tried.cycle.framework, tried.cycle.info.spec)
-        pre_filter_results, assumed = tried.cycle.pre_filter.results, not self.view.time_passes
+        pre_filter_results = tried.cycle.pre_filter.results
+        assumed = not self.view.time_passes
         reserve(
             plugins,
             tried.cycle.info,

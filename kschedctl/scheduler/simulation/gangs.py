@@ -152,11 +152,14 @@ class Gangs:
     ) -> dict[Position, MemberFailure]:
         """Return why members are not bound, as the gang's plugin or the pod-group cycle explains it."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
-        return (plugin.failures if plugin else find_failed_members)(result, members, self.view)
+        if plugin is not None:
+            return plugin.failures(result, members, self.view)
+        return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
         """Return the highest priority with which the group or a member of it may preempt."""
-        pods, group = self.view.pods, find_pod_group(self.view, key)
+        pods = self.view.pods
+        group = find_pod_group(self.view, key)
         group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
         member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(group_priority + member_priorities)
@@ -168,9 +171,10 @@ class Gangs:
     def place_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
     ) -> GangAttempt:
-        """Place the members that fit if they are enough. Raises PluginError.
+        """Place as many members as fit, provided that they are enough for the group. Raises PluginError.
 
-        With `all_or_none`, place all members or none, since the others could preempt for themselves.
+        With `all_or_none`, place all members or none: the caller then preempts for those that do not fit. A group that
+        needs a full cycle always fails in this case, because its members cannot be placed one by one.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
@@ -234,7 +238,15 @@ class Gangs:
         """Build the pod-group cycle of a group."""
         infos = {position: self.build_own_info(position) for position in members}
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
-        return PodGroupCycle(framework, self.view, key, members, infos, topology_aware, self._choose_row)
+        return PodGroupCycle(
+            framework,
+            self.view,
+            key=key,
+            members=members,
+            infos=infos,
+            topology_aware=topology_aware,
+            choose=self._choose_row,
+        )
 
     def sort_members(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
         """Return the members in the order in which they are tried.

@@ -175,12 +175,16 @@ class GroupedRanking:
         self.update(changed_rows)
         groups = self.groups
         feasible = groups.feasible_groups
+        if not len(feasible):
+            return NO_ROWS, 0
         is_local = not (self.verdicts or self.scores or self.consulted.fixed or self.rejections)
-        if is_local or not len(feasible):
-            return (groups.get_best_rows(feasible), int(groups.count[0])) if len(feasible) else (NO_ROWS, 0)
+        if is_local:  # then all rows are in one group
+            return groups.get_best_rows(feasible), int(groups.count[0])
         rows = groups.example[feasible]
-        if (self.verdicts or self.rejections) and (rejected := self._find_rejected(rows)).any():
-            feasible, rows = feasible[~rejected], rows[~rejected]
+        if self.verdicts or self.rejections:
+            rejected_groups = self._find_rejected(rows)
+            if rejected_groups.any():
+                feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
             if not len(feasible):
                 return NO_ROWS, 0
         counts = groups.count[feasible]
@@ -192,7 +196,8 @@ class GroupedRanking:
         if self.rejections is None:
             if rejected is False:
                 return NO_ROWS
-            self.rejections, self._pods_since_rebuild = RejectedRows(len(self.groups.score)), PATIENCE
+            self.rejections = RejectedRows(len(self.groups.score))
+            self._pods_since_rebuild = PATIENCE
             self.rejections.update(rejected)
             self.groups = self._build_groups()
             return NO_ROWS
@@ -201,9 +206,10 @@ class GroupedRanking:
         if len(changed) <= MAX_CHANGED_REJECTIONS:
             return changed
         if self._pods_since_rebuild < PATIENCE:
-            self.rejections.mask[changed] ^= 1
+            self.rejections.mask[changed] ^= 1  # undo the update
             return None
-        self._pods_since_rebuild, self.groups = 0, self._build_groups()
+        self._pods_since_rebuild = 0
+        self.groups = self._build_groups()
         return NO_ROWS
 
     def _find_rejected(self, rows: Rows) -> Bools:
@@ -222,11 +228,15 @@ class GroupedRanking:
         """Return what the score plugins add to the local scores if only these rows are scored, (F,) or 0."""
         if not (self.scores or self.consulted.fixed):
             return 0
-        groups, by_group = self.groups, np.zeros(len(self.groups), np.int64)
-        codes, counts, example = groups.group.take(rows), groups.count[: len(groups)], groups.example
+        groups = self.groups
+        codes = groups.group.take(rows)
+        counts = groups.count[: len(groups)]
+        example = groups.example
         if len(rows) < counts.sum():  # only some of the locally feasible nodes are scored
-            counts, example = np.bincount(codes, minlength=len(groups)), np.zeros(len(groups), np.int64)
+            counts = np.bincount(codes, minlength=len(groups))
+            example = np.zeros(len(groups), np.int64)
             example[codes] = rows
+        by_group = np.zeros(len(groups), np.int64)
         scored = counts.nonzero()[0]
         by_group[scored] = self.answers.score_rows(example[scored], counts[scored])
         return by_group.take(codes)

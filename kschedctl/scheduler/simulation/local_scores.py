@@ -78,7 +78,8 @@ class LocalScores:
         self.filters = _list_local_filters(framework, info, view)
         self.scorers = _list_local_scorers(framework, info, view)
         nodes = len(view.nodes)
-        self.scores, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, LOOKAHEAD), np.int64)
+        self.scores = np.zeros(nodes, np.int64)
+        self.ahead = np.zeros((nodes, LOOKAHEAD), np.int64)
         self.step = np.full(nodes, LOOKAHEAD, np.int8)
         self.placed = 0
         self.seen = len(view.trail)
@@ -123,7 +124,8 @@ class LocalScores:
 
     def find_crowded(self, nominated: Delta, priority: int) -> Bools:
         """Return the nodes that reject a pod of this priority because of pods nominated ahead of it, (N,)."""
-        crowded, trail_length = self._crowded.get(priority), len(self.view.trail)
+        crowded = self._crowded.get(priority)
+        trail_length = len(self.view.trail)
         if crowded is None or crowded.nominated is not nominated:
             crowded = self._crowded[priority] = self._recompute_crowded(nominated, crowded)
         elif crowded.seen != trail_length:
@@ -141,12 +143,14 @@ class LocalScores:
         """Recompute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
         has_nominations = np.zeros(len(self.view.nodes), np.bool_)
         has_nominations[nominated.node] = True
-        rejected, to_compute = np.zeros_like(has_nominations), has_nominations
+        rejected = np.zeros_like(has_nominations)
+        to_compute = has_nominations
         if previous is not None:
             is_unchanged = ~nominated.find_differing(previous.nominated, len(has_nominations)) & (
                 self.view.touched <= previous.seen
             )
-            rejected, to_compute = previous.rejected & has_nominations & is_unchanged, has_nominations & ~is_unchanged
+            rejected = previous.rejected & has_nominations & is_unchanged
+            to_compute = has_nominations & ~is_unchanged
         rows = np.flatnonzero(to_compute)
         rejected[rows] = self._find_rejected(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
@@ -158,7 +162,8 @@ class LocalScores:
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
         ahead = crowded.ahead.pop(row, []) if has_arrived else []
         if not ahead:
-            added_pods, rows = np.arange(LOOKAHEAD + 1), np.full(LOOKAHEAD + 1, row)
+            added_pods = np.arange(LOOKAHEAD + 1)
+            rows = np.full(LOOKAHEAD + 1, row)
             nominated_there = crowded.nominated.restrict_to(rows[:1])
             repeated_rows = np.repeat(added_pods.astype(np.int32), len(nominated_there.node))
             repeated = Delta(
@@ -181,7 +186,8 @@ class LocalScores:
         step = self.step[row]
         if step == LOOKAHEAD:
             return False
-        self.scores[row], self.step[row] = self.ahead[row, step], step + 1
+        self.scores[row] = self.ahead[row, step]
+        self.step[row] = step + 1
         return True
 
     def _predict_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
@@ -215,7 +221,8 @@ class LocalScores:
         rejected = self._find_closed(rows)
         for plugin, state in self.filters:
             rejected |= filter_nodes(plugin, self.info, own_rows, state)
-        total, all_rows = np.zeros(len(rows), np.int64), own_rows.nodes.rows
+        total = np.zeros(len(rows), np.int64)
+        all_rows = own_rows.nodes.rows
         for scorer, state, weight in self.scorers:
             scores = scorer.normalize(state, scorer.score(self.info, own_rows, state, all_rows))
             total += scores if weight == 1 else weight * scores

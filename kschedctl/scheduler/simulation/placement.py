@@ -70,7 +70,8 @@ class Placements(IncomingPods):
 
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
-        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
+        info = self.build_arriving_info(position)
         row = self.view.nominated_row(position)
         lost_nomination = row == NO_ROW and position in self._nominated_before
         if lost_nomination or is_any_extender_called(framework.extenders, info.pod):
@@ -109,7 +110,8 @@ class Placements(IncomingPods):
 
         Return None if extenders are interested in the pod or it is nominated. Raises PluginError.
         """
-        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
+        info = self.build_arriving_info(position)
         nominated = position in self._nominated_before or self.view.nominated_row(position) != NO_ROW
         if nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
@@ -122,7 +124,8 @@ class Placements(IncomingPods):
         """
         if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
             return (position,)
-        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
+        info = self.build_arriving_info(position)
         if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
         if not self._uses_claims_cached(info):
@@ -136,7 +139,8 @@ class Placements(IncomingPods):
 
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
         """Return whether a plugin may reject a node for such a pod because of pods on other nodes."""
-        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
+        info = self.build_arriving_info(position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
         except PluginError:

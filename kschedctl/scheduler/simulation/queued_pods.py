@@ -54,7 +54,8 @@ class QueuedPods:
         members = frozenset(member for group in groups.values() for member in group)
         rules = QueueRules.from_configuration(scheduler.configuration, scheduler.gates, members)
         self.scheduling_queue = SchedulingQueue(self._advice, rules, self.clock, order)
-        self.gangs, self.waits = attempts.gangs.find_gang_pods(positions), PermitWaits(self.view)
+        self.gangs = attempts.gangs.find_gang_pods(positions)
+        self.waits = PermitWaits(self.view)
         queued = bool(self.gangs) or scheduler.queue_sort is not None
         self._new = [] if queued else attempts.sort_for_queue(positions)[::-1]
         """Pods that were not tried yet, the next one last. They were created before all pods that come back."""
@@ -265,7 +266,8 @@ class QueuedPods:
         """Return the time of the next flush of unschedulable pods, or None if a flush would change nothing."""
         if not (self.scheduling_queue.unschedulable or self._unjudged):
             return None
-        flush_time, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
+        flush_time = self.clock.time + MAX_UNSCHEDULABLE_TIME
+        history = self.view.gang_history
         if self._moves_at_flush != self._count_moves():
             return flush_time
         gang_return = history.find_next_return() if history else None

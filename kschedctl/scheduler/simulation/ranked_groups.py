@@ -55,7 +55,8 @@ class TiedRows:
         Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
         `up_to` rows are at most `high`.
         """
-        low, high = min([rows[0] for rows in self._lists]), max([rows[-1] for rows in self._lists])
+        low = min([rows[0] for rows in self._lists])
+        high = max([rows[-1] for rows in self._lists])
         below, up_to, guesses = 0, self._length, True
         while low < high:
             offset = (high - low) * (place - below) // (up_to - below) if guesses else (high - low) // 2
@@ -63,9 +64,11 @@ class TiedRows:
             for rows in self._lists:
                 number += bisect_right(rows, low + offset)
             if number > place:
-                high, up_to = low + offset, number
+                high = low + offset
+                up_to = number
             else:
-                low, below = low + offset + 1, number
+                low += offset + 1
+                below = number
             guesses = not guesses
         return low
 
@@ -131,7 +134,7 @@ class RankedGroups:
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
-                self._move_row(row, self._find_current_group(row), new_score)
+                self._move_row(row, self._update_group(row), new_score)
         else:
             row_array = np.asarray(rows)
             self._move_rows(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
@@ -168,12 +171,14 @@ class RankedGroups:
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
-                self._move_row(row, self._find_current_group(row), score)
+                self._move_row(row, self._update_group(row), score)
         old_scores = self.score.take(rows)
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
             return
-        rows, old_scores, new_scores = rows.take(changed), old_scores.take(changed), new_scores.take(changed)
+        rows = rows.take(changed)
+        old_scores = old_scores.take(changed)
+        new_scores = new_scores.take(changed)
         if len(self) == 1:
             self._move_rows_within_group(0, rows, old_scores, new_scores)
             return
@@ -231,13 +236,15 @@ class RankedGroups:
             self._list_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))
-        self.top[group], self.example[group] = top, lists[top][0]
+        self.top[group] = top
+        self.example[group] = lists[top][0]
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
         """List the best feasible rows of a group in order, which suffice until all of them have left it."""
         if not len(rows):
             return
-        scores, floor = self.score[rows], 0
+        scores = self.score[rows]
+        floor = 0
         if len(rows) > SORTED_ROWS:
             floor = int(np.partition(scores, len(rows) - SORTED_ROWS)[len(rows) - SORTED_ROWS])
             rows, scores = rows[scores >= floor], scores[scores >= floor]
@@ -248,13 +255,14 @@ class RankedGroups:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _find_current_group(self, row: int) -> int:
-        """Return the group to which a row belongs now, creating it if it is new."""
+    def _update_group(self, row: int) -> int:
+        """Bring the values of a row up to date and return the group to which it belongs now, creating a new group."""
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
             value = distinction.value_at(row)
             if value != values[row]:
-                changed, values[row] = True, value
+                values[row] = value
+                changed = True
         if not changed:
             return int(self.group[row])
         key = self._build_key(row)

@@ -121,7 +121,8 @@ class KnownFailures:
 
     def add(self, position: Position, rejectors: Rejectors | None = None) -> None:
         """Record that the pod fits nowhere. `rejectors` are the plugins that reject it, if they are known."""
-        failures, likeness = self._current_failures, self._find_likeness(position)
+        failures = self._current_failures
+        likeness = self._find_likeness(position)
         failures[likeness] = failures.get(likeness) if rejectors is None else rejectors
 
     def forget(self) -> None:
@@ -130,7 +131,8 @@ class KnownFailures:
 
     def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod which fits nowhere now."""
-        failures, likeness = self._current_failures, self._find_likeness(position)
+        failures = self._current_failures
+        likeness = self._find_likeness(position)
         if failures.get(likeness) is None:
             failures[likeness] = find_rejectors(self._placements.run_cycle(self._framework(position), position))
         return failures[likeness] or NO_REJECTORS
@@ -144,7 +146,8 @@ class KnownFailures:
     def explain_outcomes(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
         messages: dict[Hashable, str] = {}
-        outcomes, explained = list(outcomes), []
+        outcomes = list(outcomes)
+        explained = []
         unexplained = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
         group_candidates = [
             p
@@ -172,12 +175,14 @@ class KnownFailures:
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:
         """The rejectors of pods that fit nowhere, by likeness, emptied when a pod has moved."""
         if self._seen != len(self.view.trail):
-            self._seen, self._rejectors_by_likeness = len(self.view.trail), {}
+            self._seen = len(self.view.trail)
+            self._rejectors_by_likeness = {}
         return self._rejectors_by_likeness
 
     def _find_likeness(self, position: Position) -> Hashable:
         """Return a key that is equal for pods that fail for the same reasons."""
-        likeness, history = self._placements.find_likeness(self._framework(position), position), self.view.gang_history
+        likeness = self._placements.find_likeness(self._framework(position), position)
+        history = self.view.gang_history
         gang = self._gangs.find_group_key(position) if history else None
         return (likeness, history.get_state(gang)) if history and isinstance(gang, GangKey) else likeness
 

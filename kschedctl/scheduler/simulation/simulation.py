@@ -77,7 +77,8 @@ class Simulation(Attempts):
         """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
-        verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes, self.recreation)
+        verdict = UNSCHEDULABLE
+        loop = SettlingLoop(self, waiting, outcomes, self.recreation)
         try:
             loop.run(self.retried, progress or (lambda _: None))
         except KeyboardInterrupt:
@@ -191,7 +192,8 @@ class SettlingLoop(SchedulingLoop):
 
     def _process_pod(self, position: Position) -> int:
         """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes."""
-        outcome_count, replacements = len(self.outcomes), self._recreated_later.pop(position, ())
+        outcome_count = len(self.outcomes)
+        replacements = self._recreated_later.pop(position, ())
         self._try_popped(position)
         self._create_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
@@ -203,7 +205,8 @@ class SettlingLoop(SchedulingLoop):
 
     def _try_popped(self, position: Position) -> None:
         """Try a popped pod, alone or with its group, and record the outcomes."""
-        gangs, outcome_count = self.attempts.gangs, len(self.outcomes)
+        gangs = self.attempts.gangs
+        outcome_count = len(self.outcomes)
         gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
             self._try_group(gang)
@@ -263,7 +266,11 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
         victims = self.attempts.pop_victims(position)
-        self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
+        self.outcomes.append(
+            Outcome(
+                position, SCHEDULED, row=choice.row, tied=len(choice.tied), feasible=choice.feasible, victims=victims
+            )
+        )
 
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if victims make room for it."""
@@ -360,7 +367,8 @@ class SettlingLoop(SchedulingLoop):
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
-            waiting, objects = self.waiting.remove_preempted(placed, preemptor), self.view.pods.objects
+            waiting = self.waiting.remove_preempted(placed, preemptor)
+            objects = self.view.pods.objects
             for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.end_wait(waiting[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in waiting]

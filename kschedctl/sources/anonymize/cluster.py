@@ -59,7 +59,8 @@ def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
     cluster = replace(cluster, pods=PodTable.from_pods(cluster.pods))
-    expressions, pseudonyms = Expressions.from_cluster(cluster), Pseudonyms(find_composed_names(cluster))
+    expressions = Expressions.from_cluster(cluster)
+    pseudonyms = Pseudonyms(find_composed_names(cluster))
     numbers = Numbers.from_cluster(cluster)
     _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     originals = pseudonyms.assign_pseudonyms()
@@ -99,7 +100,8 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         provenance = replace(
             provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
-    objects["config_maps"], gaps = (), dict(cluster.gaps)
+    objects["config_maps"] = ()
+    gaps = dict(cluster.gaps)
     if cluster.config_maps:
         gaps["ConfigMap"] = Gap(UNREAD)  # their texts name groups of nodes in ways that nothing here replaces
     return replace(
@@ -137,16 +139,16 @@ def _rewrite_containers(text: str, rewriter: Rewriter) -> str:
 
 def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
     """Rewrite the pods, and leave out their messages."""
-    table, name = PodTable.from_pods(pods), rewriter.name
+    table = PodTable.from_pods(pods)
     columns = table.columns
     empty_texts = intern_texts([""] * len(table))
     return PodTable(
         [rewriter.rewrite_struct(template) for template in table.templates],
         table.template,
-        [name(text) for text in table.names],
+        [rewriter.name(text) for text in table.names],
         columns._replace(
-            uids=intern_texts(map(name, columns.uids.texts())),
-            node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
+            uids=intern_texts(map(rewriter.name, columns.uids.texts())),
+            node=InternedTexts(columns.node.codes, [rewriter.name(text) for text in columns.node.values]),
             message=empty_texts,
             unschedulable_message=empty_texts,
             containers=columns.containers._replace(
@@ -191,7 +193,8 @@ def _anonymize_profile(profile: Document, rewriter: Rewriter) -> dict[str, objec
 
 def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, object]:
     """Replace the names in a plugin's arguments, or drop the arguments if the plugin is not in-tree."""
-    name, args = config.get("name", ""), config.get("args")
+    name = config.get("name", "")
+    args = config.get("args")
     if name not in ARGS:
         return {"name": name}
     naming = getattr(ARGS[name], "naming", {})

@@ -96,7 +96,8 @@ class Expressions:
             if match["comment"]:
                 return ""
             quotes = 3 if match["literal"].startswith(('"""', "'''")) else 1
-            quote, value = match["literal"][:quotes], match["literal"][quotes:-quotes]
+            quote = match["literal"][:quotes]
+            value = match["literal"][quotes:-quotes]
             if self._is_kept(match, value, is_open):
                 return match[0]
             return f"{match['prefix'] or ''}{quote}{name(value)}{quote}"
@@ -105,7 +106,8 @@ class Expressions:
 
     def _is_kept(self, match: re.Match[str], value: str, is_open: bool) -> bool:
         """Return whether a text in an expression is kept."""
-        text, start = match.string, match.start()
+        text = match.string
+        start = match.start()
         if value in self.drivers or is_well_known_domain(value):
             return self.drivers_stay or value not in self.drivers
         if is_open or _ARGUMENT.search(text, max(start - _NEAR, 0), start) or _SOUGHT.match(text, match.end()):
@@ -120,7 +122,14 @@ class Expressions:
         string = None if value.string is None else name(value.string)
         strings = None if value.strings is None else tuple(map(name, value.strings))
         return DeviceAttribute(
-            value.int_, value.bool_, string, value.version, value.ints, value.bools, strings, value.versions
+            value.int_,
+            value.bool_,
+            string,
+            version=value.version,
+            ints=value.ints,
+            bools=value.bools,
+            strings=strings,
+            versions=value.versions,
         )
 
 

@@ -274,7 +274,9 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodDisruptionBudgetMeta: _META,
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
     api.PodAnnotations: {
-        **_map_name_fields("group_name", "task_spec", "pod_group_name", "mirror"),
+        **_map_name_fields("group_name", "task_spec", "pod_group_name", "podset_group_name", "mirror"),
+        **dict.fromkeys(("required_topology", "preferred_topology", "slice_topology"), _replace_key),
+        "slice_constraints": lambda rewriter, value, obj: None,
         "safe_to_evict": replace_setting,
         "safe_local_volumes": replace_name_list,
         "scale_up_delay": replace_setting,

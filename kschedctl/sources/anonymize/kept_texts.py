@@ -88,7 +88,7 @@ KEPT_FIELDS: dict[type, str] = {
     api.ObjectMeta: "creation_timestamp deletion_timestamp",
     api.PodDisruptionBudgetMeta: "creation_timestamp deletion_timestamp",
     api.PodMeta: "creation_timestamp deletion_timestamp",
-    api.PodAnnotations: "pod_group_total_count pod_group_fast_admission",
+    api.PodAnnotations: "pod_group_total_count pod_group_fast_admission unconstrained_topology slice_size",
     api.SelectorRequirement: "operator",
     api.Toleration: "operator effect",
     api.PodOS: "name",

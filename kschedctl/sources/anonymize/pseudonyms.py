@@ -80,7 +80,10 @@ class Pseudonyms:
 
 
 def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
-    """Return a prefix for the pseudonym of a text that places it between the same kept keys as the text.
+    """Return a prefix with which a pseudonym sorts between the same kept keys as its original text.
+
+    The prefix is empty if no candidate does. Pseudonyms are "x" and digits, so with a prefix they sort after "x" and
+    before "x~".
 
     >>> _find_sort_prefix(["cpu", "memory", "nvidia.com/"], "example.com/")
     'd.'
@@ -88,10 +91,11 @@ def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
     ''
     """
     place = bisect(kept, text)
-    previous_kept, next_kept = kept[place - 1] if place else "", kept[place] if place < len(kept) else None
-    for start in _iter_prefixes(previous_kept.rstrip("/")):
-        if previous_kept < f"{start}x" and (next_kept is None or f"{start}x~" < next_kept):
-            return start
+    previous_kept = kept[place - 1] if place else ""
+    next_kept = kept[place] if place < len(kept) else None
+    for prefix in _iter_prefixes(previous_kept.rstrip("/")):
+        if previous_kept < f"{prefix}x" and (next_kept is None or f"{prefix}x~" < next_kept):
+            return prefix
     return ""
 
 

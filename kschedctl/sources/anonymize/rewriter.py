@@ -32,12 +32,10 @@ class Rewriter:
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
         self._fields = fields
-        self.name, self.key, self.keep, self.domain = (
-            pseudonyms.name,
-            pseudonyms.key,
-            pseudonyms.keep,
-            pseudonyms.domain,
-        )
+        self.name = pseudonyms.name
+        self.key = pseudonyms.key
+        self.keep = pseudonyms.keep
+        self.domain = pseudonyms.domain
         self.numbers, self.expressions = numbers, expressions
         self._rewritten: dict[object, object] = {}
 

@@ -43,7 +43,8 @@ class Kustomizations:
                 }
         self._used = {path for paths in self._folders.values() for path in paths}
         for folder, documents in self._documents.items():
-            labels, given = _get_selector_labels(documents), dict(_iter_overrides(folder, documents))
+            labels = _get_selector_labels(documents)
+            given = dict(_iter_overrides(folder, documents))
             for path in self._find_changed_paths(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
                 self._overrides[path] = given | self._overrides.get(path, {})
@@ -79,7 +80,8 @@ class Kustomizations:
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
         """Return the object with the replicas, spreading, selector and labels that kustomizations give it."""
-        path, kind = os.path.abspath(file), str(document.get("kind"))
+        path = os.path.abspath(file)
+        kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
         overrides_by_object = self._overrides.get(path, {})
         for overrides in (overrides_by_object.get((kind, name)), overrides_by_object.get(("", name))):
@@ -88,7 +90,8 @@ class Kustomizations:
 
     def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
         """Return the object with the labels that kustomizations add to selectors and pods."""
-        labels, spec = self._labels.get(path), document.get("spec")
+        labels = self._labels.get(path)
+        spec = document.get("spec")
         if (
             not labels
             or document.get("kind") not in _KINDS_WITH_SELECTOR
@@ -230,8 +233,10 @@ def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     paths += get_list(kustomization, "patchesStrategicMerge")
     paths += [patch.get("path") for patch in get_list(kustomization, "patchesJson6902") if isinstance(patch, dict)]
     for path in paths:
-        if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
-            yield file
+        if isinstance(path, str):
+            file = os.path.join(folder, path.replace("\0", ""))
+            if os.path.isfile(file):
+                yield file
 
 
 def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:

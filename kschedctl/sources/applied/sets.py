@@ -61,7 +61,8 @@ class AppliedSets:
         """
         for number, paths in enumerate(lists):
             tops = [os.path.abspath(path) for path in paths]
-            self._clusters.add(cluster := AppliedSet(f"declared {number}", closed=True))
+            cluster = AppliedSet(f"declared {number}", closed=True)
+            self._clusters.add(cluster)
             for path in self._paths:
                 if any(is_within(path, top) for top in tops):
                     self._declared.setdefault(path, set()).add(cluster)

@@ -122,7 +122,8 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """Yield a file that can seek, and its size."""
     with open_raw(path) as (file, first):
         head = first + file.read(_HEAD_SIZE)
-        if path != STDIN and stat.S_ISREG((status := os.fstat(file.fileno())).st_mode):
+        status = None if path == STDIN else os.fstat(file.fileno())
+        if status is not None and stat.S_ISREG(status.st_mode):
             _validate_head(head, status.st_size, path)
             yield file, status.st_size
         else:

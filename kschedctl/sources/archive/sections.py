@@ -246,11 +246,14 @@ def _build_constant_column(count: int, text: str = "") -> _Column:
 def _decode_nodes(data: bytes) -> tuple[Node, ...]:
     """Decode the nodes of a section. Raises ValueError."""
     record = decode_msgpack(data, _NodeRecord)
-    images, counts, codes = record.images, _decode_numbers(record.counts), _decode_numbers(record.codes)
+    images = record.images
+    counts = _decode_numbers(record.counts)
+    codes = _decode_numbers(record.codes)
     _validate_codes(codes, len(images))
     _validate_codes(counts, len(codes) + 1)
     _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
-    numbers, ends = codes.tolist(), np.cumsum(counts, dtype=np.int64).tolist()
+    numbers = codes.tolist()
+    ends = np.cumsum(counts, dtype=np.int64).tolist()
     images_by_node = (
         tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False)
     )

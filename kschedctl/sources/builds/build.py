@@ -158,12 +158,15 @@ class Overlays(NamedTuple):
 
     def find_written_path(self, path: Path) -> Path:
         """Return the path of the field in the object before the build, where items may have other indices."""
-        written, built, steps = self.written, self.built, list(path)
+        written = self.written
+        built = self.built
+        steps = list(path)
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 item = _find_written_item(built[step], step, written)
                 steps[position] = next((i for i, sibling in enumerate(written) if sibling is item), step)
-                written, built = item, built[step]
+                written = item
+                built = built[step]
             else:
                 written, built = _get_field(written, step), _get_field(built, step)
         return tuple(steps)
@@ -174,8 +177,10 @@ def list_kustomizations(annotation: str, folder: str) -> list[str]:
     paths: dict[str, None] = {}
     for transformation in _parse_annotation(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
-        if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
-            paths[file] = None
+        if isinstance(path, str):
+            file = os.path.normpath(os.path.join(folder, path))
+            if os.path.isfile(file):
+                paths[file] = None
     return list(paths)
 
 
@@ -195,7 +200,8 @@ def _is_changed(written: object, built: object, path: Path) -> bool:
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
             item = built[step] if step < len(built) else None
-            written, built = _find_written_item(item, step, written), item
+            written = _find_written_item(item, step, written)
+            built = item
         else:
             written, built = _get_field(written, step), _get_field(built, step)
     if isinstance(written, Mapping | list) and isinstance(built, Mapping | list):

@@ -127,7 +127,8 @@ class KustomizeBuild:
         """Return a built object with its origin and the kustomizations that changed it."""
         path, transformations = _take_annotations(value)
         folder = relative_path(self.folder)
-        if not path or not os.path.isfile(file := os.path.normpath(os.path.join(outer_folder, path))):
+        file = os.path.normpath(os.path.join(outer_folder, path)) if path else ""
+        if not os.path.isfile(file):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
         origin = self.origins.find_origin(value, relative_path(file))
         overlays = Overlays(list_kustomizations(transformations, outer_folder), origin.value, value) if origin else None
@@ -143,7 +144,8 @@ def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> li
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
     bases = {path for folder in folders for path in iter_bases(folder)}
     roots = [folder for folder in folders if folder not in bases and not is_component(folder)]
-    helm, origins = find_program("--helm", ("helm",))[0] if with_helm else "", OriginFinder()
+    helm = find_program("--helm", ("helm",))[0] if with_helm else ""
+    origins = OriginFinder()
     return [KustomizeBuild(folder, command, origins, helm) for folder in roots]
 
 

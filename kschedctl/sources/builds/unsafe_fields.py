@@ -112,7 +112,12 @@ def _iter_unsafe_chart_fields(chart: JsonObject, file: str, top: str) -> Iterato
         key = name.casefold()
         if key in _FORBIDDEN_FIELDS and value:
             yield name, f'"{value}": {HOME_REFUSAL}'
-        for text in map(str, value if isinstance(value, list) else [value] if key not in _FREE_TEXT_FIELDS else []):
+        values: list[object] = []
+        if isinstance(value, list):
+            values = value
+        elif key not in _FREE_TEXT_FIELDS:
+            values = [value]
+        for text in map(str, values):
             if message := _explain_unsafe_chart_field(key, text, file, top):
                 yield name, message
 

@@ -181,7 +181,8 @@ class _CountingStream(io.RawIOBase):
     """A stream that counts the bytes read and whose first two bytes are known in advance."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
-        self._raw, self.head = raw, first + raw.read(len(GZIP_MAGIC) - len(first))
+        self._raw = raw
+        self.head = first + raw.read(len(GZIP_MAGIC) - len(first))
         self._unread, self.count = self.head, 0
 
     def read(self, size: int = -1) -> bytes:

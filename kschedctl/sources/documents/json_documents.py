@@ -19,13 +19,16 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDocument]:
     """Yield the JSON documents of a text, which follow each other. Raises InputError."""
-    counted_until, line, end = 0, 1, skip_space(text, 0)
+    counted_until = 0
+    line = 1
+    end = skip_space(text, 0)
     while end < len(text):
         line += text.count("\n", counted_until, end)
         counted_until = end
         value, stop = _parse_document(text, end, f"{file}: document {first_number}")
         yield ParsedDocument(value, first_number, line)
-        first_number, end = first_number + 1, skip_space(text, stop)
+        first_number = first_number + 1
+        end = skip_space(text, stop)
 
 
 def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
@@ -61,7 +64,8 @@ def skip_space(text: str, start: int) -> int:
 
 def _validate_depth(value: object) -> None:
     """Raise RecursionError if the value is nested deeper than MAX_DEPTH."""
-    level, depth = _filter_containers([value]), 0
+    level = _filter_containers([value])
+    depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:

@@ -52,7 +52,10 @@ class Text:
     @cached_property
     def _sources(self) -> dict[int, str]:
         """The templates that Helm notes in comments, by line."""
-        text, sources, line, counted = self.content.text, {}, 1, 0
+        text = self.content.text
+        sources = {}
+        line = 1
+        counted = 0
         for match in _HELM_SOURCE.finditer(text):
             line += text.count("\n", counted, match.start())
             counted = match.start()
@@ -185,7 +188,8 @@ def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, 
     """Yield each key or index of the value at an offset, with the offsets of key and value."""
     if text[value_start] not in "{[":
         return
-    position, index = skip_space(text, value_start + 1), 0
+    position = skip_space(text, value_start + 1)
+    index = 0
     while text[position] not in "}]":
         start, key = position, index
         if text[value_start] == "{":

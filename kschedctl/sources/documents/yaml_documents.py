@@ -253,7 +253,14 @@ def _to_json_number(value: float) -> int | float:
 
 def _parse_integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
     """Return the integer with these digits, or 2**64 if it has more digits than any 64-bit integer."""
-    base = 16 if hexadecimal else 2 if binary else 8 if octal else 10
+    if hexadecimal:
+        base = 16
+    elif binary:
+        base = 2
+    elif octal:
+        base = 8
+    else:
+        base = 10
     digits = (hexadecimal or binary or octal or decimal).lstrip("0") or "0"
     return int(sign + digits, base) if len(digits) <= 64 else 2**64
 

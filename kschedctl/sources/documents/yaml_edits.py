@@ -102,7 +102,8 @@ class EditableText:
         """Build the edit that removes a field up to the next one, which takes its place."""
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could take its place")
-        start, end = mapping.value[index][0].start_mark.index, mapping.value[index + 1][0].start_mark.index
+        start = mapping.value[index][0].start_mark.index
+        end = mapping.value[index + 1][0].start_mark.index
         return self._build_range_removal(start, end)
 
     def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
@@ -126,7 +127,8 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         if end > next_start:
             raise NotEditableError("two edits of one place")
-        text, next_start = text[:start] + new + text[end:], start
+        text = text[:start] + new + text[end:]
+        next_start = start
     return text
 
 

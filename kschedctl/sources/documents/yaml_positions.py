@@ -36,7 +36,9 @@ class FieldPosition:
 
     def __init__(self, mark: Any, inside: Mapping[Key, FieldPosition], line: int) -> None:
         """Store the parser's mark as a position. ``line`` is the number of lines before the parsed text."""
-        self.line, self.column, self.inside = line + mark.line + 1, mark.column + 1, inside
+        self.line = line + mark.line + 1
+        self.column = mark.column + 1
+        self.inside = inside
 
 
 class YamlPositions:
@@ -124,9 +126,9 @@ class _OpenContainer:
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add the fields of a mapping, or of a list of mappings, that the own mapping lacks."""
+        """Add the fields of a merged mapping (``<<``), or of a list of them, that this mapping does not have."""
         for key, position in merged_positions.items():
-            if isinstance(key, int):
+            if isinstance(key, int):  # an item of a list, which is a mapping itself
                 self._merge_fields(position.inside)
             else:
                 self.inside.setdefault(key, position)

@@ -122,7 +122,8 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
         raise UnknownAnswerError(f"were not all heard: {shown_url} redirects elsewhere, which is not followed")
     if response.status != 200:
         return response.status, None
-    chunks, size = [], 0
+    chunks = []
+    size = 0
     try:
         while chunk := response.read(CHUNK, decode_content=False):
             chunks.append(chunk)

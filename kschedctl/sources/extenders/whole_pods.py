@@ -32,11 +32,19 @@ class PodExtras(NamedTuple):
         )
 
     def add_to(self, pod: Payload) -> dict[str, object]:
-        """Return the pod with these annotations and volumes. Volumes that its controller added are kept."""
-        present_volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
-        volumes = list({**present_volumes, **{volume["name"]: volume for volume in self.volumes}}.values())
-        metadata = {**pod["metadata"], "annotations": {**pod["metadata"].get("annotations", {}), **self.annotations}}
-        return {**pod, "metadata": metadata, "spec": {**pod["spec"], **({"volumes": volumes} if volumes else {})}}
+        """Return a copy of the pod with these annotations and volumes added.
+
+        They replace those of the same name. Others, such as volumes that admission added, are kept.
+        """
+        annotations = {**pod["metadata"].get("annotations", {}), **self.annotations}
+        metadata = {**pod["metadata"], "annotations": annotations}
+
+        volume_by_name = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+        volume_by_name |= {volume["name"]: volume for volume in self.volumes}
+        spec = dict(pod["spec"])
+        if volume_by_name:
+            spec["volumes"] = list(volume_by_name.values())
+        return {**pod, "metadata": metadata, "spec": spec}
 
 
 class WholePods:

@@ -172,11 +172,11 @@ def read_setup(server: Server) -> SchedulerSetup:
         version,
         server_version,
         configuration,
-        configured_by,
-        dict(_iter_gates(flags.get("feature-gates", ""))),
-        (lease.spec.holder_identity or "") if lease else "",
-        tuple(map(_build_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
-        warnings,
+        configured_by=configured_by,
+        feature_gates=dict(_iter_gates(flags.get("feature-gates", ""))),
+        leader=(lease.spec.holder_identity or "") if lease else "",
+        instances=tuple(map(_build_scheduler_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
+        warnings=warnings,
     )
 
 
@@ -218,7 +218,7 @@ def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
     return dict(iter_flags(tuple(words)))
 
 
-def _build_instance(pod: _SchedulerPod) -> SchedulerInstance:
+def _build_scheduler_instance(pod: _SchedulerPod) -> SchedulerInstance:
     """Build the description of a scheduler pod, with image tag and relevant flags."""
     images = [container.image for container in pod.spec.containers]
     all_flags = _parse_flags(pod.spec)

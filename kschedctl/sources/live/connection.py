@@ -84,9 +84,9 @@ def connect(access: Access) -> Connection:
         configuration.host.rstrip("/"),
         pool,
         credentials.headers,
-        seconds or REQUEST_SECONDS,
-        seconds or LIST_SECONDS,
-        credentials.renew,
+        seconds=seconds or REQUEST_SECONDS,
+        list_seconds=seconds or LIST_SECONDS,
+        renew=credentials.renew,
     )
     user_key = (*files, access.user or "", access.as_user or "", *access.as_groups)
     return Connection(server, account.context, account.namespace, user_key)
@@ -115,7 +115,8 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
             raise ClusterError("no such file", where=access.kubeconfig, hint="--kubeconfig names a kubeconfig")
         return [access.kubeconfig]
     listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    return [path for part in listed.split(os.pathsep) if part and os.path.isfile(path := os.path.expanduser(part))]
+    paths = [os.path.expanduser(part) for part in listed.split(os.pathsep) if part]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def _is_in_cluster(access: Access) -> bool:
@@ -165,7 +166,8 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
             loader.load_and_set(configuration)
     except (kube_config.ConfigException, *format_errors) as error:
         raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
-    context, user = loader.current_context["context"], dict(loader._user.value) if loader._user else {}
+    context = loader.current_context["context"]
+    user = dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
         raise ClusterError(f"no credentials: {' '.join(client_messages) or 'the plugin gave none'}", where=where)
 
@@ -225,7 +227,8 @@ def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """
     if cluster_proxy:
         return cluster_proxy, ""
-    where, proxies = urlsplit(host), getproxies_environment()
+    where = urlsplit(host)
+    proxies = getproxies_environment()
     proxy = None if _is_loopback(where.hostname or "") else proxies.get(where.scheme)
     return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
 

@@ -114,7 +114,8 @@ def collect_client_errors() -> Iterator[list[str]]:
 
     root = logging.getLogger()
     keep = Keep(logging.ERROR)
-    old_handlers, root.handlers = root.handlers, [keep]
+    old_handlers = root.handlers
+    root.handlers = [keep]
     try:
         yield messages
     finally:

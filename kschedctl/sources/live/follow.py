@@ -91,12 +91,14 @@ class Follower:
         """Apply the updates to the reading. Raises ClusterError if one of them is an error."""
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
-            listing, events = listings[kind], list[WatchEvent]()
+            listing = listings[kind]
+            events = list[WatchEvent]()
             for news in (update.news for update in updates if update.kind == kind):
                 if isinstance(news, ClusterError):
                     raise news
                 if isinstance(news, Listing):
-                    listing, events = news, []
+                    listing = news
+                    events = []
                 else:
                     events.append(news)
             if events:

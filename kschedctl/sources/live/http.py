@@ -179,7 +179,8 @@ class Server:
         """Send a GET request and return the complete body of its response."""
         with self._register_limit(end) as limit:
             response = self._open_response(path, query, limit, end)
-            chunks, size = [], response.length_remaining or 0
+            chunks = []
+            size = response.length_remaining or 0
             try:
                 self._check_size(size)
                 size = 0
@@ -314,7 +315,8 @@ def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
     Raises BrokenOffError if a line is too long or incomplete when reading times out.
     """
-    parts, size = [b""], 0
+    parts = [b""]
+    size = 0
     try:
         for chunk in response.read_chunked(CHUNK, decode_content=True) if response.chunked else _iter_chunks(response):
             first, *others = chunk.split(b"\n")
@@ -324,7 +326,8 @@ def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
                 raise BrokenOffError(f"a line of more than {MAX_BYTES >> 20} MiB")
             if others:
                 yield from (line for line in (b"".join(parts), *others[:-1]) if line.strip())
-                parts, size = [others[-1]], len(others[-1])
+                parts = [others[-1]]
+                size = len(others[-1])
     except ReadTimeoutError:
         if size:
             raise BrokenOffError("no complete line in time") from None

@@ -373,7 +373,8 @@ def _decode_page(kind: str, body: bytes) -> Page:
         head = decode_json(body, _build_page_type(item))
         items = head.items or ()
     except msgspec.ValidationError:
-        head, items = decode_json(body, ListHead), None
+        head = decode_json(body, ListHead)
+        items = None
     if head.kind != (expected_kind := f"{KINDS[kind].kind}List"):
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {expected_kind}")
     return Page(head.metadata, body, items)

@@ -50,7 +50,8 @@ def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> l
     Raises OSError, ValueError, KeyError, http.client.HTTPException if there is no answer.
     """
     context_entry = config["contexts"][context or config["current-context"]]
-    cluster, user = config["clusters"][context_entry["cluster"]], config["users"].get(context_entry.get("user"), {})
+    cluster = config["clusters"][context_entry["cluster"]]
+    user = config["users"].get(context_entry.get("user"), {})
     if "exec" in user or "auth-provider" in user or cluster.get("proxy-url"):
         return []
     with _open_connection(cluster, user) as connection:

@@ -145,7 +145,8 @@ def _read_kinds(
     connection: Connection, options: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> Reading:
     """List all required kinds in parallel and bring the lists to one moment."""
-    server, namespace = connection.server, options.namespace or connection.namespace
+    server = connection.server
+    namespace = options.namespace or connection.namespace
 
     fields = {"Event": f"reason={options.event_reason}"} if options.event_reason else {}
 

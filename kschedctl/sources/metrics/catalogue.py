@@ -128,12 +128,11 @@ BUCKET_LABEL = "le"
 
 def get_sample_names() -> frozenset[str]:
     """Return the names of all samples that are read."""
-    return frozenset(
-        name.text + suffix
-        for metric in METRICS + PROCESS_METRICS
-        for name in metric.names
-        for suffix in SUFFIXES[metric.kind]
-    )
+    sample_names: set[str] = set()
+    for metric in METRICS + PROCESS_METRICS:
+        for name in metric.names:
+            sample_names.update(name.text + suffix for suffix in SUFFIXES[metric.kind])
+    return frozenset(sample_names)
 
 
 Labels = tuple[str, ...]

@@ -52,7 +52,8 @@ class Exposition:
 
 def compute_since_start(exposition: Exposition) -> MetricsReading:
     """Compute the metrics since the scheduler started."""
-    started, read_at = exposition.get_start_time(), exposition.read_at
+    started = exposition.get_start_time()
+    read_at = exposition.read_at
     seconds = read_at - started if read_at is not None and started is not None and read_at > started else None
     return _build_reading(exposition, exposition.samples, Period.START, seconds)
 
@@ -112,7 +113,9 @@ def _build_reading(
     restarted: bool = False,
 ) -> MetricsReading:
     """Build the metrics of a period from samples by name."""
-    histograms, numbers, unusable = {}, {}, exposition.unusable
+    histograms = {}
+    numbers = {}
+    unusable = exposition.unusable
     for metric in METRICS + PROCESS_METRICS:
         for name in metric.names:
             if metric.kind is MetricKind.HISTOGRAM:
@@ -124,7 +127,9 @@ def _build_reading(
                 numbers[metric.key] = _sum_by_labels(metric, samples[name.text])
             if metric.key in histograms or metric.key in numbers:
                 break
-    return MetricsReading(exposition.source, period, histograms, numbers, seconds, restarted, unusable)
+    return MetricsReading(
+        exposition.source, period, histograms, numbers=numbers, seconds=seconds, restarted=restarted, unusable=unusable
+    )
 
 
 def _get_label_values(metric: Metric, labels: Mapping[str, str]) -> Labels:

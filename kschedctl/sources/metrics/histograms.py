@@ -89,7 +89,8 @@ def _make_counts_ascending(buckets: Sequence[Bucket]) -> list[Bucket]:
 
 def _are_almost_equal(a: float, b: float) -> bool:
     """Return whether two counts are equal except for a rounding error."""
-    total, difference = abs(a) + abs(b), abs(a - b)
+    total = abs(a) + abs(b)
+    difference = abs(a - b)
     if a == 0 or b == 0 or total < LEAST_NORMAL:
         return difference < SMALL_DELTA * LEAST_NORMAL
     return difference / total < SMALL_DELTA
@@ -108,7 +109,8 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
         return math.nan
     forward = math.isnan(total) or q < 0.5
     rank = (q if forward else 1 - q) * count
-    counted, bucket = 0.0, sorted_buckets[0]
+    counted = 0.0
+    bucket = sorted_buckets[0]
     for bucket in sorted_buckets if forward else reversed(sorted_buckets):
         counted += bucket.observations
         if counted >= rank:

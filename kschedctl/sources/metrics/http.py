@@ -77,7 +77,8 @@ class MetricsAccess:
 
     def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
         """Send the request to the URL itself. Raises ClusterError, InputError."""
-        shown_url, limit = strip_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
+        shown_url = strip_url(url)
+        limit = Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._build_headers(url)
         try:
             with apply_limit(limit), warnings.catch_warnings():
@@ -145,7 +146,8 @@ def _remove_credentials(url: str) -> str:
 
 def _read_body(response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
     """Read the body of a response. Raises ClusterError if it is too large."""
-    chunks, size = [], 0
+    chunks = []
+    size = 0
     while chunk := response.read(CHUNK, decode_content=False):
         chunks.append(chunk)
         size += len(chunk)

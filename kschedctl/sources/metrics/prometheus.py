@@ -74,7 +74,8 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         )
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
-    unusable, deadline = 0, monotonic() + ALL_SECONDS
+    unusable = 0
+    deadline = monotonic() + ALL_SECONDS
     for metric in METRICS:
         if metric.shared and not matchers:
             continue
@@ -149,7 +150,8 @@ def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Label
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
     for sample in samples:
-        labels, part = _get_label_values(metric, sample), sample.metric.get(PART, "")
+        labels = _get_label_values(metric, sample)
+        part = sample.metric.get(PART, "")
         if sample.histogram is not None:
             continue
         value = _parse_count(sample.value[1]) if sample.value else math.nan

@@ -15,13 +15,13 @@ from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.trials import RemedyTrial
 
 
-def test_first_fixes_hold_in_200_random_clusters() -> None:
+def test_first_fixes_hold_in_random_clusters() -> None:
     """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does."""
     held = HeldFixes()
-    for seed in range(200):
+    for seed in range(70):
         documents, waiting = waiting_world(seed)
         held.judge(documents, Random(seed).sample(waiting, 4), most=1)
-    assert len(held.helped) >= 120
+    assert len(held.helped) >= 42
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
 
@@ -41,7 +41,7 @@ def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.Mon
         return result
 
     monkeypatch.setattr(queue_checks, "_replay_queue_with_fix", compare)
-    for seed in range(1000, 1040):
+    for seed in range(1000, 1014):
         documents, waiting = waiting_world(seed)
         explain(Cluster.from_objects(documents), Random(seed).choice(waiting), remedies=True)
-    assert len(compared) > 50
+    assert len(compared) > 17

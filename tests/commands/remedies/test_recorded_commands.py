@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from control_plane.store import Key, owner
 from operators import OF_SYSTEMS, Operator
 
 from kschedctl.api.json_values import JsonDict
+from kschedctl.commands.remedies.report import Remedies
 from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
@@ -39,11 +41,18 @@ def one_pod_of_each_workload() -> list[str]:
 PODS = one_pod_of_each_workload()
 
 
+@cache
+def ask(name: str, most: int = 1) -> tuple[Operator, Remedies]:
+    """Return an operator of the recorded cluster, and the fixes of up to `most` changes for the pod."""
+    operator = Operator(World(ITEMS, name, most))
+    return operator, operator.told()
+
+
 @pytest.mark.parametrize("name", PODS)
 def test_every_command_is_accepted_and_places_the_pod(name: str) -> None:
     """All fixes of one change; the slowest pods take seconds, as their fixes are replayed with all that waits."""
-    operator = Operator(World(ITEMS, name))
-    for remedy in operator.told().remedies:
+    operator, told = ask(name)
+    for remedy in told.remedies:
         operator.accepts(remedy)
         assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
 
@@ -54,8 +63,8 @@ PAIRS = ("pend/pvc-missing", "pend/pvc-nosc", "pend/pvc-topo", "pend/pvc-cpu", "
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_pairs_of_changes_place_the_pod(name: str) -> None:
-    operator = Operator(World(ITEMS, name, 2))
-    pairs = [remedy for remedy in operator.told().remedies if len(remedy.kinds) == 2]
+    operator, told = ask(name, 2)
+    pairs = [remedy for remedy in told.remedies if len(remedy.kinds) == 2]
     for remedy in pairs[:8]:
         operator.accepts(remedy)
         assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
@@ -75,7 +84,7 @@ def created_kind(change: JsonDict) -> str:
 @pytest.mark.parametrize("name", ["pend/sel-host", "pend/pvc-cpu", "pend/sts-local-0"])
 def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
     """Nobody knows the name of a node before it is there, so no command, selector or volume may contain it."""
-    adding = [remedy for remedy in Operator(World(ITEMS, name, 2)).told().remedies if "AddNode" in remedy.kinds]
+    adding = [remedy for remedy in ask(name, 2)[1].remedies if "AddNode" in remedy.kinds]
     for remedy in adding:
         by_people = [change for change in remedy.changes if created_kind(change) not in {*OF_SYSTEMS, "Pod"}]
         written = json.dumps([by_people, remedy.commands, remedy.manifests, remedy.summary])
@@ -84,7 +93,7 @@ def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
 
 def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
     """Admission would put it back: the pod may use another RuntimeClass, which also adds its overhead."""
-    told = Operator(World(ITEMS, "pend/runtime-gv")).told()
+    _, told = ask("pend/runtime-gv")
     (remedy,) = told.remedies
     assert (remedy.kinds, remedy.summary) == (("OtherRuntimeClass",), "Use RuntimeClass kata instead of gvisor")
     assert {"runtimeClassName": "kata", "overhead": {"cpu": "250m", "memory": "160Mi"}}.items() <= (
@@ -96,17 +105,17 @@ def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
 
 def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
     """8 pods of Job batch/crunch run and 2 wait: kubectl replace --force deletes them all."""
-    operator = Operator(World(ITEMS, "batch/crunch-2rfjp"))
-    told = [remedy for remedy in operator.told().remedies if any("replace --force" in c for c in remedy.commands)]
-    assert told
-    for remedy in told:
+    _, told = ask("batch/crunch-2rfjp")
+    replacing = [remedy for remedy in told.remedies if any("replace --force" in c for c in remedy.commands)]
+    assert replacing
+    for remedy in replacing:
         assert "Job batch/crunch is deleted and created anew" in (remedy.weakens or "")
 
 
 def test_a_pod_is_moved_by_the_eviction_api() -> None:
     """A deletion would ignore PodDisruptionBudgets."""
-    remedies = Operator(World(ITEMS, "batch/crunch-2rfjp")).told().remedies
-    (move,) = (remedy for remedy in remedies if remedy.kinds == ("MovePod",))
+    _, told = ask("batch/crunch-2rfjp")
+    (move,) = (remedy for remedy in told.remedies if remedy.kinds == ("MovePod",))
     cordon, evict, wait, uncordon = move.commands
     assert cordon.startswith("kubectl cordon general-")
     assert " | kubectl create --raw /api/v1/namespaces/shop/pods/" in evict

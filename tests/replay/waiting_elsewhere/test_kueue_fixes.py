@@ -278,6 +278,33 @@ def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     assert 2 < len(replays) <= trials.MOST_REPLAYS + 1
 
 
+def test_a_large_cluster_is_replayed_without_other_trees_of_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [
+        _set_quota(build_queue(cohortName="all"), borrowingLimit=0),
+        build_queue("idle", 8, cohortName="all"),
+        build_queue("apart"),
+        build_local_queue(),
+        build_local_queue("aside", "idle"),
+        build_local_queue("other", "apart"),
+    ]
+    workloads = [
+        build_workload("w", 4, 3, created="2026-02-02"),
+        build_workload("rival", 6, queue="lq"),
+        build_workload("neighbour", 3, queue="aside"),
+        build_workload("stranger", 8, queue="other"),
+        build_admitted_workload("run", 8, cluster_queue="apart", queue="other"),
+    ]
+    objects = [build_flavor("gpu"), *queues, *workloads, build_priority_class("high", 100)]
+    expected = _find_fixes(*objects)
+    assert expected
+    monkeypatch.setattr(trials, "_MOST_OF_ALL_TREES", 0)
+    assert _find_fixes(*objects) == expected
+    cluster = Cluster.from_objects(objects)
+    workload = next(workload for workload in cluster.kueue_workloads if workload.metadata.name == "w")
+    replayed = trials.AdmissionTrials(cluster, workload, parse_time(NOW)).cluster.kueue_workloads
+    assert {workload.metadata.name for workload in replayed} == {"w", "rival", "neighbour"}
+
+
 def test_the_page_shows_each_fix_with_its_cost_and_command() -> None:
     queue = build_queue(preemption={"withinClusterQueue": "LowerPriority"})
     running = build_admitted_workload("run", 8)

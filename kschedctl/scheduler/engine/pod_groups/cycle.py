@@ -251,7 +251,8 @@ class PodGroupCycle:
 
     def _try_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound."""
-        group, results = find_pod_group(view, self.key), list[MemberResult]()
+        group = find_pod_group(view, self.key)
+        results: list[MemberResult] = []
         progress = GroupProgress(self._count_placed_pods(view), len(self.members))
         status = self._check_feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
@@ -294,7 +295,8 @@ class PodGroupCycle:
 
         A pod that Permit rejects leaves no trace in that fork.
         """
-        info, position, row = self.infos[member.position], member.position, member.row
+        position, row = member.position, member.row
+        info = self.infos[position]
         plugins = find_reserve_plugins(self.framework, info.spec)
         trial = view.fork() if plugins else view
         try:
@@ -340,7 +342,9 @@ def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberR
     """Build the result for a pod that has feasible nodes and gets this row."""
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
-    return MemberResult(position, SUCCESS, row, len(cycle.feasible), evaluated, len(cycle.scores.best))
+    return MemberResult(
+        position, SUCCESS, row=row, feasible=len(cycle.feasible), evaluated=evaluated, tied=len(cycle.scores.best)
+    )
 
 
 def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:

@@ -116,12 +116,19 @@ def find_crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
 def _find_groups(
     cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
-    """Return the groups to which these pods belong, without the excluded ones."""
-    plugin, groups = find_gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
+    """Return the groups to which these pods belong, without the excluded groups.
+
+    These are the gangs of the profile's plugin and, with `own_groups`, the PodGroups.
+    """
+    plugin = find_gang_plugin(cycle.framework)
+    groups: dict[AnyGroupKey, None] = {}
     for position in positions:
         pod = cycle.view.pods.objects[position]
-        keys = get_group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None
-        groups |= {key: None for key in keys if key is not None and key not in excluded}
+        own_key = get_group_key(pod) if own_groups else None
+        gang_key = plugin.gang(pod) if plugin else None
+        for key in (own_key, gang_key):
+            if key is not None and key not in excluded:
+                groups[key] = None
     return tuple(groups)
 
 

@@ -149,7 +149,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
             tried.append(attempt)
         fitting = [attempt for attempt in tried if attempt.result.placed]
         if not fitting:
-            first, message = tried[0], format_no_fitting_placement([attempt.result for attempt in tried])
+            first = tried[0]
+            message = format_no_fitting_placement([attempt.result for attempt in tried])
             status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, message))
             result = replace(first.result, status=status, tried=tuple(attempt.result for attempt in tried))
             results |= first.below | {tree.key: result}
@@ -163,7 +164,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
         """Try the child groups on one placement."""
-        inner_view, below = view.fork(), GroupResults()
+        inner_view = view.fork()
+        below = GroupResults()
         inner_view.placement = mask_placement(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
         return _PlacementAttempt(GroupResult(status, placement=placement, promised={}), below, view_after)
@@ -180,7 +182,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
         Of several equal placements, the first is taken.
         """
-        best, scores = fitting[0], {}
+        best = fitting[0]
+        scores = {}
         if len(fitting) > 1:
             try:
                 proposals = [self._build_proposal(tree, attempt) for attempt in fitting]
@@ -206,7 +209,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
         Return the status of the parent with the fork to continue with.
         """
-        progress, view_after = GroupProgress(0, len(tree.children)), view
+        progress = GroupProgress(0, len(tree.children))
+        view_after = view
         status = run_placement_feasible(self.framework, tree.group, progress)
         for child in tree.children:
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
@@ -233,9 +237,13 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
 
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
-    """Return the fork with which to continue after a group was tried in `view`."""
+    """Return the fork with which to continue after a group was tried in `view`.
+
+    If the group was placed, this is `result.after`, whose placement is changed to that of `view`.
+    """
     if not result.placed or result.after is None:
         return view
+    # The group was tried on a part of the nodes of `view`. The next group may use all of them again.
     result.after.placement = view.placement
     return result.after
 

@@ -86,7 +86,8 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
     """
     if not _has_default_preemption(cycle):
         return results
-    room, shared = _try_preemption(cycle), Counter(id(result.status) for result in results.values())
+    room = _try_preemption(cycle)
+    shared = Counter(id(result.status) for result in results.values())
     results_after = {
         key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()
     }
@@ -105,9 +106,10 @@ def _add_preemption(cycle: AnyCycle, result: GroupResult, room: GroupPreemption,
     message = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
     if room.status.code is Code.ERROR:
         return replace(result, status=Status(Code.ERROR, (message,)))
+    reasons = (*result.status.reasons, *[message] * times)
     return replace(
         result,
-        status=Status(result.status.code, (*result.status.reasons, *[message] * times)),
+        status=Status(result.status.code, reasons),
         waiting_on_preemption=room.status.code is Code.SUCCESS,
         victims=room.victims,
         promised=room.promised if PROMISED.at(cycle.framework.release) else {},

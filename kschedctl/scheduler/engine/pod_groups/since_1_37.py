@@ -133,9 +133,13 @@ def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo,
 
     The first pod stands for the group where the group has no value of its own.
     """
-    priority, policy, policy_error = get_group_priority(group, view), _get_preemption_policy(first), OTHER_POLICY
+    priority = get_group_priority(group, view)
     if view.settings.policies_of_groups:
-        policy, policy_error = group.spec.preemption_policy or PREEMPTS, NOT_ITS_POLICY
+        policy = group.spec.preemption_policy or PREEMPTS
+        policy_error = NOT_ITS_POLICY
+    else:
+        policy = _get_preemption_policy(first)
+        policy_error = OTHER_POLICY
     for info in infos:
         if info.spec.scheduler_name != first.spec.scheduler_name:
             yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)

@@ -99,8 +99,10 @@ def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)
-    bound = has_name[names.codes[objects.rows[positions]]]
-    return bound & (snapshot.node[np.minimum(positions, len(snapshot.node) - 1)] < 0)
+    rows_in_table = objects.rows[positions]
+    bound = has_name[names.codes[rows_in_table]]
+    positions_in_snapshot = np.minimum(positions, len(snapshot.node) - 1)
+    return bound & (snapshot.node[positions_in_snapshot] < 0)
 
 
 def _index_by_key(groups: Iterable[PodGroup]) -> dict[AnyGroupKey, PodGroup]:

@@ -62,7 +62,8 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _list_less_important_pods(view, find_preemption_priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
-        key, start = get_group_key(info.pod), int(view.pods.start[position])
+        key = get_group_key(info.pod)
+        start = int(view.pods.start[position])
         standing = standings[key] if key else GroupStanding(None, None)
         unit: EntityKey | Position = standing.together or position
         known = victims.get(unit)
@@ -87,15 +88,17 @@ def find_preemption_priorities(view: Fork, standings: Mapping[GroupKey, GroupSta
 def find_group_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
     """Return a group's part in preemption. Pods of a missing group count by themselves.
 
-    In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole.
+    In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole. Without
+    `as_groups`, a group has a priority of its own only if some group above it, or the group itself, is disrupted as a
+    whole.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
         return GroupStanding(None, None)
-    return GroupStanding(
-        get_group_priority(ancestors[-1][1], view), disrupted_together[-1] if disrupted_together else None
-    )
+    _, root_group = ancestors[-1]
+    highest_together = disrupted_together[-1] if disrupted_together else None
+    return GroupStanding(get_group_priority(root_group, view), highest_together)
 
 
 def _get_rank(key: GroupKey | None, standing: GroupStanding) -> int:

@@ -144,7 +144,8 @@ def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
 
 def _get_victim_priorities(view: Fork, candidates: Candidates) -> Costs:
     """Return the priority of each victim, (V,)."""
-    return view.pods.priority[view.pods.info[candidates.victims]]
+    infos = view.pods.info[candidates.victims]
+    return view.pods.priority[infos]
 
 
 CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
@@ -160,7 +161,7 @@ better.
 
 
 def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the candidates from which upstream would pick, which it does at random if several remain."""
+    """Return the best candidates. If several remain, upstream picks one of them at random."""
     remaining = candidates
     decided_by = "the only candidate"
     for name, cost in CRITERIA:
@@ -169,7 +170,8 @@ def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
         costs = cost(view, remaining)
         best = np.flatnonzero(costs == costs.min())
         if len(best) < len(remaining):
-            remaining, decided_by = remaining.take(best), name
+            remaining = remaining.take(best)
+            decided_by = name
     if len(remaining) > 1:
         decided_by = "a tie: any of them"
     return BestCandidates(remaining, decided_by)

@@ -116,7 +116,14 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
     candidates = victims.build_candidates(rows, selection.sorts_by_importance(cycle.framework.release))
     hopeless = potential & has_victims & ~without.passing
-    return DryRun(candidates, potential & ~has_victims, exceeded, hopeless, lambda: without, failed)
+    return DryRun(
+        candidates,
+        potential & ~has_victims,
+        rejected_counts=exceeded,
+        hopeless=hopeless,
+        judge=lambda: without,
+        failed=failed,
+    )
 
 
 def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRun:
@@ -143,4 +150,11 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
         everybody = Victims.from_pods(cycle, state.pods, state.violating).restrict_to(potential)
         return filtering.judge(everybody.build_delta(), cycle.filter.verdicts, potential & has_victims)
 
-    return DryRun(candidates, tried & ~has_victims, {}, tried & has_victims & ~promising, judge, {})
+    return DryRun(
+        candidates,
+        tried & ~has_victims,
+        rejected_counts={},
+        hopeless=tried & has_victims & ~promising,
+        judge=judge,
+        failed={},
+    )

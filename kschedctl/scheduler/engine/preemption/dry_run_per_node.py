@@ -45,16 +45,19 @@ def dry_run_changed_nodes(
     If only the best candidates are wanted, nodes that cannot be better than the ones found are not tried. Raises
     PluginError.
     """
-    view, cache, pod_class = cycle.view, cycle.victim_cache, get_preemption_class(cycle.info, cycle.view)
+    view, cache = cycle.view, cycle.victim_cache
+    pod_class = get_preemption_class(cycle.info, view)
     nominated = view.nominated_against(cycle.info)
-    cache_key = None if cache is None or pod_class is None else (cycle.framework.profile.scheduler_name, pod_class)
-    cached = cache.find(cache_key) if cache and cache_key else None
+    cache_key = None
+    cached = None
+    if cache is not None and pod_class is not None:
+        cache_key = (cycle.framework.profile.scheduler_name, pod_class)
+        cached = cache.find(cache_key)
     state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated(cached, view, nominated)
     trial = _Trial(filtering, nominated, selection)
     if cache and cycle.only_best_candidates and filtering.room_helps():
-        state = _try_until_best(
-            state, trial, potential, filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts), cache
-        )
+        rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+        state = _try_until_best(state, trial, potential, rejected, cache)
     else:
         state = state.merge(trial.dry_run_nodes(potential & ~state.tried))
     if cache and cache_key:
@@ -111,7 +114,8 @@ def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools
     breaking = np.zeros(len(nodes), np.bool_)
     breaking[state.node[must_go & state.violating]] = True
     must_go &= ~breaking[state.node]
-    node, priority = state.node[must_go], trial.get_priorities(state.pods[must_go])
+    node = state.node[must_go]
+    priority = trial.get_priorities(state.pods[must_go])
     return int(priority[find_run_starts(node)].min()) if len(node) else None
 
 
@@ -132,10 +136,12 @@ class _Trial:
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
         pods = self.selection.find_potential(nodes)
-        node, violating = self.view.node[pods], get_budgets(self.view).find_violations(pods)
+        node = self.view.node[pods]
+        violating = get_budgets(self.view).find_violations(pods)
         order = put_back_order(self.view, pods, violating)
         fits = self._find_fitting_without(pods)
-        to_put_back = order[fits[node[order]]]
+        is_put_back = fits[node]
+        to_put_back = order[is_put_back[order]]
         must_go = np.ones(len(pods), np.bool_)
         must_go[to_put_back] = _find_required_victims(self.filtering, self.nominated, pods[to_put_back])
         state = build_empty_dry_run(self.view, self.nominated)
@@ -143,11 +149,13 @@ class _Trial:
 
     def find_guarded(self, nodes: Bools) -> Bools:
         """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
-        guarded, budgets = np.zeros(len(nodes), np.bool_), get_budgets(self.view)
+        guarded = np.zeros(len(nodes), np.bool_)
+        budgets = get_budgets(self.view)
         if budgets.any:
-            # The number of violations does not depend on their order.
+            # The number of violations does not depend on the order of the pods.
             pods = self.selection.find_potential_unsorted(nodes)
-            guarded[self.view.node[pods[budgets.find_violations(pods)]]] = True
+            violating_pods = pods[budgets.find_violations(pods)]
+            guarded[self.view.node[violating_pods]] = True
         return guarded
 
     def get_priorities(self, pods: Positions) -> Priorities:
@@ -175,13 +183,16 @@ class _Trial:
         starts at `guess` and its neighbor, then continues by bisection. Raises PluginError.
         """
         best = None
-        low, high, tries = 0, len(priorities), 0
+        low = 0
+        high = len(priorities)
+        tries = 0
         index = min(int(np.searchsorted(priorities, guess)), high - 1)
         while low < high:
             fitting = self.find_fitting(nodes, int(priorities[index]))
             fits = bool(fitting.any())
             if fits:
-                best, high = (int(priorities[index]), fitting), index
+                best = (int(priorities[index]), fitting)
+                high = index
             else:
                 low = index + 1
             tries += 1
@@ -205,15 +216,20 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
     The pods are sorted by node. Once most nodes are done, the arrays shrink to the others. Raises PluginError.
     """
     is_required = np.ones(len(pods), np.bool_)
-    remaining, step = np.arange(len(pods)), 0
+    remaining = np.arange(len(pods))
+    step = 0  # the rank of the pods that are put back next, one per node
     while len(remaining):
         pods_per_node = _PodsPerNode(filtering, nominated, pods[remaining])
         removed = is_required[remaining]
-        while 2 * np.count_nonzero(is_unfinished := pods_per_node.sizes > step) > len(is_unfinished):
+        is_unfinished = pods_per_node.sizes > step
+        while 2 * np.count_nonzero(is_unfinished) > len(is_unfinished):
             put_back = np.flatnonzero(pods_per_node.rank == step)
             removed[put_back] = False
-            removed[put_back[pods_per_node.find_rejected(removed)[pods_per_node.place[put_back]]]] = True
+            rejected_nodes = pods_per_node.find_rejected(removed)
+            is_in_the_way = rejected_nodes[pods_per_node.place[put_back]]
+            removed[put_back[is_in_the_way]] = True
             step += 1
+            is_unfinished = pods_per_node.sizes > step
         is_required[remaining] = removed
         remaining = remaining[is_unfinished[pods_per_node.place]]
     return is_required

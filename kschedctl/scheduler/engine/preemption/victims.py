@@ -55,7 +55,7 @@ class DecidedByFilters(Selection, Protocol):
     """A selection whose victims follow from the Filter plugins alone."""
 
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
-        """Return the evictable pods on these nodes (N,), in any order, (V,)."""
+        """Return the positions of the evictable pods on the masked nodes (N,), in no particular order, (V,)."""
 
 
 class LowerPriority:
@@ -72,12 +72,14 @@ class LowerPriority:
         return pods[sort_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
-        """Return the pods of lower priority on these nodes (N,), in any order, (V,)."""
-        view, pods = self.view, self.view.pods
-        # The last entry is for pods without a node, whose row is -1.
-        placed = np.flatnonzero(np.append(nodes, False)[view.node])
-        potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
-        return potential
+        """Return the positions of the lower-priority pods on the masked nodes (N,), in no particular order, (V,)."""
+        pods = self.view.pods
+        # Pods without a node have row -1 and so get the last entry, which is added.
+        is_on_nodes = np.append(nodes, False)[self.view.node]
+        placed = np.flatnonzero(is_on_nodes)
+        priorities = pods.priority[pods.info[placed]]
+        victims: Positions = placed[priorities < self.priority]
+        return victims
 
     def find_rejected(self, pods: Positions) -> None:
         return None

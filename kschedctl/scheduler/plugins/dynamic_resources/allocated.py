@@ -42,7 +42,9 @@ class AllocatedState:
 
     def build_device_state(self, device: DeviceId) -> object:
         """Return the allocations of the device in a comparable form, or None if it is not allocated."""
-        dedicated, shared, amounts = device in self.dedicated, device in self.shared, self.consumed.get(device)
+        dedicated = device in self.dedicated
+        shared = device in self.shared
+        amounts = self.consumed.get(device)
         if not (dedicated or shared or amounts is not None):
             return None
         consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items())) if amounts else ()
@@ -108,7 +110,8 @@ class ClaimIndex:
     def put(self, claim: ResourceClaim) -> list[PoolUse]:
         """Add a claim or replace the one with its name. Return the pool of each device that either of them holds."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        replaced, self.by_name[name] = self.by_name.get(name), claim
+        replaced = self.by_name.get(name)
+        self.by_name[name] = claim
         devices: dict[DeviceId, PoolUse] = {}
         for holding in list_held_devices(replaced, self.shares) if replaced is not None else ():
             use = devices[holding.device] = self.get_pool_use(holding.device[:2])
@@ -122,7 +125,8 @@ class ClaimIndex:
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
         """Update the allocations of a device from its holders."""
-        state, holders = self.state, use.holders[device]
+        state = self.state
+        holders = use.holders[device]
         use.derived.clear()
         if use.state_numbers.pop(device, None) is not None:
             state.remove_device(device)

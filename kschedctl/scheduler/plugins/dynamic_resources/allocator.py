@@ -255,7 +255,8 @@ class Search:
 
     def _get_request(self, position: SearchPosition) -> Request:
         """Return the request at a position of the search."""
-        return self.claims[position.claim].requests[position.request][position.alternative]
+        alternatives = self.claims[position.claim].requests[position.request]
+        return alternatives[position.alternative]
 
     def _count_requested_devices(self, position: SearchPosition) -> int:
         """Return the number of devices that the request at a position asks for."""
@@ -263,7 +264,8 @@ class Search:
 
     def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
         """Return the devices that a request with mode All must get. Raises AllocationError for an unusable pool."""
-        request, devices = self._get_request(position), []
+        request = self._get_request(position)
+        devices = []
         first = position._replace(alternative=0)
         by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
         selector_position = first if by_first and position.alternative == 1 and first in self.every else position
@@ -317,7 +319,8 @@ class Search:
 
         The request has `have` devices already, and the search begins at index `start` of `self.places`.
         """
-        number, every = self._count_requested_devices(position), self.every.get(position)
+        number = self._count_requested_devices(position)
+        every = self.every.get(position)
         if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
@@ -405,7 +408,8 @@ class Search:
         The search is always made if devices consume counters, because upstream does not give all of them back. Raises
         AllocationError and SearchTimeoutError.
         """
-        number, free = self._count_requested_devices(position), 0
+        number = self._count_requested_devices(position)
+        free = 0
         if number < 2 or not self.interchangeable:
             return False
         for pool, device in self.places:
@@ -519,7 +523,9 @@ class Search:
             add_quantities(self.taken.setdefault(device.id, {}), taken)
         else:
             users.add(position.claim)
-        self.results[position.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
+        self.results[position.claim].append(
+            AllocatedDevice(request, device, consumed=taken, shared=shareable, charged=charged, first=first)
+        )
         return True
 
     def _undo_charge(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
@@ -557,7 +563,8 @@ class Search:
 
         Raises AllocationError for a request with mode All.
         """
-        request, constraints = self._get_request(position), self.constraints[position.claim]
+        request = self._get_request(position)
+        constraints = self.constraints[position.claim]
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, device):
                 if position in self.every:

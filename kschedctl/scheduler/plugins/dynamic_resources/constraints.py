@@ -20,7 +20,7 @@ Value = tuple[str, object]
 
 
 class Constraint(Protocol):
-    """A constraint on the devices of a claim, to which the search adds devices and from which it removes them again."""
+    """A constraint on the devices of a claim. The search adds devices to it and removes them again."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
         """Add the device. Return False, and do not add it, if it violates the constraint."""

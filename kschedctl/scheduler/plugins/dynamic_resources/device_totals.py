@@ -35,7 +35,8 @@ def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tupl
         lambda: _find_class_devices(inventory, device_class),
         of=(inventory.visible, device_class),
     )
-    state, allocated = inventory.state, np.zeros(len(inventory.nodes), np.int64)
+    state = inventory.state
+    allocated = np.zeros(len(inventory.nodes), np.int64)
     for device in state.dedicated | state.shared | state.consumed.keys():
         for rows in class_devices.rows.get(device, ()):
             allocated[rows] += 1

@@ -67,7 +67,8 @@ class TaintRules:
     """The DeviceTaintRules, with the DeviceClasses by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
-        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
+        self._by_cel = SELECTS_BY_CEL.at(features.release)
+        self._lists = features.lists_in_cel
         self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
         self._rules = [(rule, self._list_expressions(rule)) for rule in rules]
         self._allowance = CostAllowance()
@@ -276,14 +277,20 @@ class Devices:
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
         twin = self._twins.get(equality_key)
         if twin is None:
-            twin = self._twins[equality_key] = (
+            twin = (
                 len(self._twins),
                 self._number_kind(spec.driver, device),
                 compute_counter_consumption(device, slice_name),
             )
+            self._twins[equality_key] = twin
         number, kind, consumes = twin
         return PooledDevice(
-            device, resource_slice, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
+            device,
+            resource_slice,
+            kind=kind,
+            twin=number,
+            consumes=consumes,
+            id=(intern(spec.driver), spec.pool.name, intern(device.name)),
         )
 
     def _number_kind(self, driver: str, device: Device) -> int:

@@ -75,19 +75,25 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> tuple[bo
     """Return whether enough devices fit the request on its own, with their number and the reasons against the
     others.
     """
-    claim, request = (
-        search.claims[position.claim],
-        search.claims[position.claim].requests[position.request][position.alternative],
-    )
-    devices = RequestedDevices(
-        claim.key, request.full_name, None if request.mode == ALL else request.count, len(search.places), 0
-    )
+    claim = search.claims[position.claim]
+    request = claim.requests[position.request][position.alternative]
+    wanted = None if request.mode == ALL else request.count
+    devices = RequestedDevices(claim.key, request.full_name, wanted, devices=len(search.places), free=0)
     if not search.places:
         return False, devices
-    misfits = Counter(filter(None, (_find_misfit(search, request, *place) for place in search.places)))
-    fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
-    obstacles = Counter(filter(None, (_find_obstacle(search, position, request, *place) for place in fitting)))
-    free = len(fitting) - obstacles.total()
+    misfits: Counter[DeviceFault] = Counter()
+    obstacles: Counter[DeviceFault] = Counter()
+    free = 0
+    for place in search.places:
+        misfit = _find_misfit(search, request, *place)
+        if misfit is not None:
+            misfits[misfit] += 1
+            continue
+        obstacle = _find_obstacle(search, position, request, *place)
+        if obstacle is not None:
+            obstacles[obstacle] += 1
+        else:
+            free += 1
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
     return enough, replace(devices, free=free, faults=faults)

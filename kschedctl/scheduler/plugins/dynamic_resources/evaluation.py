@@ -350,7 +350,8 @@ class NodeAnswers:
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
         """Record the verdict for a node and update the masks of rejected nodes."""
-        previous, self.outcomes[row] = self.outcomes[row], outcome
+        previous = self.outcomes[row]
+        self.outcomes[row] = outcome
         if previous.code is outcome.code is Code.SUCCESS:
             return
         self._refusals = None

@@ -115,8 +115,10 @@ class Inventory:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
         entry = self._specs.get(id(spec))
-        if entry is None:  # it is kept with its number, so that no other comes to have its id
-            entry = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
+        if entry is None:
+            number = self._numbers.setdefault(_encode(spec), len(self._numbers))
+            entry = spec, number  # keeping the spec alive keeps its id unique
+            self._specs[id(spec)] = entry
         return entry[1]
 
     @property
@@ -174,7 +176,7 @@ class Inventory:
         return marked
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
+        """Return the mask (N,) of the nodes on which a slice or device is available. See `VisibleDevices`."""
         return self.visible.find_available_nodes(name, everywhere, selector)
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
@@ -259,14 +261,20 @@ class VisibleDevices:
         return number
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
+        """Return the mask (N,) of the nodes on which a slice or device is available.
+
+        These are the node called `name` if it is given, all nodes with `everywhere`, otherwise the nodes that the
+        selector matches. Without any of them, it is available on no node. Raises AllocationError.
+        """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
             if name in self.nodes.index:
                 mask[self.nodes.index[name]] = True
             return mask
-        if everywhere or selector is None:
-            return np.full(len(self.nodes), bool(everywhere))
+        if everywhere:
+            return np.ones(len(self.nodes), np.bool_)
+        if selector is None:
+            return np.zeros(len(self.nodes), np.bool_)
         key = _encode(selector)
         if key not in self._masks:
             compiled = compile_node_selector(selector)

@@ -88,7 +88,8 @@ def _find_insufficient_resources(demand: Quantities, usage: Usage) -> Rejections
     for name, amount in to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.column(name)
-            short, reason = amount > offered - used, f"Insufficient {name}"
+            short = amount > offered - used
+            reason = f"Insufficient {name}"
             rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
             rejections.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
     return rejections
@@ -165,12 +166,14 @@ def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocatio
 
     If a device does, all requests are checked again. Raises _PodRejectedError.
     """
-    pod, mapped = evaluation.pod, _find_mapped_devices(evaluation)
+    pod = evaluation.pod
+    mapped = _find_mapped_devices(evaluation)
     if not any(result.device.id[1:] in mapped for results in allocation for result in results):
         return {}
     claim_resources = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
     _check_referenced(evaluation, [name for name, _ in claim_resources])
-    options, from_devices = info.options._replace(use_status=False), [amounts for _, amounts in claim_resources]
+    options = info.options._replace(use_status=False)
+    from_devices = [amounts for _, amounts in claim_resources]
     demand = compute_pod_requests(pod, options, from_devices)
     parts = compute_pod_requests(pod, options._replace(pod_level=False), from_devices)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:

@@ -161,7 +161,8 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
     outdated = seen[0].slice.spec.pool.generation < max(
         indexed_slice.slice.spec.pool.generation for indexed_slice in seen
     )
-    seen, partitionable = select_newest_generation(seen), features.partitionable_devices
+    seen = select_newest_generation(seen)
+    partitionable = features.partitionable_devices
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
@@ -194,18 +195,17 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
 
 def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35."""
-    id, devices = seen[0].pool, tuple(device for indexed_slice in seen for device in indexed_slice.devices)
+    id = seen[0].pool
+    devices = tuple(device for indexed_slice in seen for device in indexed_slice.devices)
     fault = _find_duplicate_name(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
-    counters = {
-        (qualify_counter_set(indexed_slice.slice.metadata.name, shared_counter.name), name): to_billionths(
-            counter.value
-        )
-        for indexed_slice in seen
-        for shared_counter in indexed_slice.slice.spec.shared_counters
-        for name, counter in shared_counter.counters.items()
-    }
+    counters = {}
+    for indexed_slice in seen:
+        for shared_counter in indexed_slice.slice.spec.shared_counters:
+            counter_set = qualify_counter_set(indexed_slice.slice.metadata.name, shared_counter.name)
+            for name, counter in shared_counter.counters.items():
+                counters[counter_set, name] = to_billionths(counter.value)
     return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
 
 

@@ -88,7 +88,15 @@ def evaluate_claims(
     }
     named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
     like = None if held or named else (spec_numbers, extended_demand, filter_timeout)
-    return Evaluation(inventory, info.pod, claims, held, extended_demand.resources, like, filter_timeout)
+    return Evaluation(
+        inventory,
+        info.pod,
+        claims=claims,
+        allocated_claims=held,
+        resources=extended_demand.resources,
+        like=like,
+        seconds=filter_timeout,
+    )
 
 
 def _compute_extended_demand(

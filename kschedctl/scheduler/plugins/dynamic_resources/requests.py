@@ -76,7 +76,8 @@ class AllocationError(Exception):
     """
 
     def __init__(self, message: str, text: str = "", expression: str = "") -> None:
-        self.text, self.expression = text or message, expression
+        self.text = text or message
+        self.expression = expression
         super().__init__(message)
 
 
@@ -213,15 +214,15 @@ def _read_request(
     return Request(
         name,
         parent,
-        mode,
-        source.count or 1,
-        (
+        mode=mode,
+        count=source.count or 1,
+        selectors=(
             *_list_expressions(f"class {source.device_class_name}", device_class),
             *_list_expressions(f"claim {format_claim_key(claim)}", source),
         ),
-        source.tolerations,
-        admin,
-        _parse_capacity_requests(source.capacity, location),
+        tolerations=source.tolerations,
+        admin_access=admin,
+        capacity=_parse_capacity_requests(source.capacity, location),
     )
 
 
@@ -303,6 +304,7 @@ def _build_device_result(
     """Build the result for one device."""
     driver, pool, name = pooled.id
     device, request = pooled.device, result.request
+    consumed = result.consumed or {}
     conditions = features.binding_conditions
     return DeviceRequestAllocationResult(
         request=request.full_name,
@@ -311,7 +313,7 @@ def _build_device_result(
         device=name,
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
-        consumed_capacity={name: str(quantity) for name, quantity in (result.consumed or {}).items()},
+        consumed_capacity={capacity: str(quantity) for capacity, quantity in consumed.items()},
         binding_conditions=device.binding_conditions if conditions else (),
         binding_failure_conditions=device.binding_failure_conditions if conditions else (),
     )

@@ -53,7 +53,8 @@ def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim
-    name, annotations = f"{pod.metadata.name}-extended-resources", {EXTENDED_RESOURCE_ANNOTATION: "true"}
+    name = f"{pod.metadata.name}-extended-resources"
+    annotations = {EXTENDED_RESOURCE_ANNOTATION: "true"}
     return replace(claim, metadata=ObjectMeta(name, pod.metadata.namespace, annotations=annotations))
 
 

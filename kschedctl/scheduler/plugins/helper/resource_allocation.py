@@ -59,7 +59,7 @@ class Usage:
 
     def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
-        self.requested = delta.add_to(requested, requests) if delta else requested
+        self.requested = delta.apply_to_sums(requested, requests) if delta else requested
 
     def column(self, name: str) -> ResourceColumn:
         """Return the amounts of a resource, all zero if no node and no pod has it."""
@@ -71,7 +71,8 @@ class Usage:
 
     def fits_everywhere(self, requests: Mapping[str, int]) -> bool:
         """Return whether every node has room for the requests and for one more pod."""
-        view, demands = self.view, tuple(requests.items())
+        view = self.view
+        demands = tuple(requests.items())
         pod_requests = view.memo((Usage, demands), lambda: _build_requests_vector(requests, view))
         return pod_requests is not None and not np.count_nonzero(pod_requests > view.allocatable - self.requested)
 
@@ -148,10 +149,8 @@ def compute_node_usage(
     backs, its devices count instead.
     """
     columns, uncounted = demanded.columns, demanded.uncounted
-    allocatable, used = (
-        _select_cells(view.allocatable, rows, columns, view),
-        _select_cells(requested, rows, columns, view),
-    )
+    allocatable = _select_cells(view.allocatable, rows, columns, view)
+    used = _select_cells(requested, rows, columns, view)
     if demanded.offered_everywhere:
         return NodeUsage(used + demanded.requests, used, allocatable, demanded.weights, offered_everywhere=True)
     allocatable = allocatable.copy() if uncounted is None else np.where(uncounted, 0, allocatable)
@@ -190,7 +189,12 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     offered_everywhere = bool(columns) and uncounted is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
     return DemandedAmounts(
-        selection, uncounted, devices, np.array(requests, np.int64)[:, None], weights, offered_everywhere
+        selection,
+        uncounted,
+        from_devices=devices,
+        requests=np.array(requests, np.int64)[:, None],
+        weights=weights,
+        offered_everywhere=offered_everywhere,
     )
 
 
@@ -227,7 +231,8 @@ def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsag
     scores = evaluate_broken_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
-    total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
+    total = (scores * weights).sum(axis=0)
+    weight = weights.sum(axis=0)
     return np.where(weight == 0, 0, round_half_away(total / np.maximum(weight, 1)))
 
 

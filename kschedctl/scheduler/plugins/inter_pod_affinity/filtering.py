@@ -252,10 +252,10 @@ def _build_pod_fact_finder(
                 return PodInTheWay(
                     view.pods.objects[pod].key,
                     number - 1,
-                    key,
-                    column.values[domain],
-                    find_selector(key, int(view.pods.info[pod])),
-                    of_existing_pods,
+                    key=key,
+                    domain=column.values[domain],
+                    selector=find_selector(key, int(view.pods.info[pod])),
+                    of_existing_pod=of_existing_pods,
                 )
         return PodInTheWay()
 

@@ -36,8 +36,9 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether the pod change may meet the waiting pod's terms or remove a pod that is in the way.
 
-    `checks_both_ways` and `one_term_suffices` are the rules CHECKS_BOTH_WAYS and ONE_TERM_SUFFICES of the version.
-    Raises PluginError for terms that cannot be parsed.
+    With `checks_both_ways`, changes of the waiting pod itself count, nominated pods count like bound ones, and so does
+    the anti-affinity of a deleted pod. With `one_term_suffices`, a pod is in the way if any of the anti-affinity terms
+    matches, otherwise only if all of them do. Raises PluginError for terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
@@ -46,15 +47,16 @@ def is_schedulable_after_pod_change(
     if any(pod is not None and not frees_room(pod, counts_nominated=checks_both_ways) for pod in (old, new)):
         return False
     affinity, anti_affinity = parse_required_terms(info)
-    if new is None:
-        old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))[1] if checks_both_ways else ()
+    if new is None:  # the pod was deleted
+        old_pod_terms: Sequence[AffinityTerm] = ()
+        if checks_both_ways:
+            _, old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))
         return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
-    if old is None:
+    if old is None:  # the pod was added
         return do_all_terms_match(affinity, new)
     meets_affinity_now = not do_all_terms_match(affinity, old) and do_all_terms_match(affinity, new)
-    return meets_affinity_now or (
-        matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
-    )
+    left_the_way = matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
+    return meets_affinity_now or left_the_way
 
 
 def is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
@@ -115,7 +117,8 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
-    both_ways, labels = CHECKS_BOTH_WAYS.at(gates.release), ActionType.UPDATE_POD_LABEL
+    both_ways = CHECKS_BOTH_WAYS.at(gates.release)
+    labels = ActionType.UPDATE_POD_LABEL
     own_label_changes = ["the pod's own labels change"] if both_ways else []
     label_changes_that_meet = [f"a pod on a node becomes one {_describe_terms(affinity)}"] if affinity else []
     if affinity:
@@ -142,7 +145,8 @@ def _iter_waking_node_changes(
         return
     key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
-        changes, description = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
+        changes = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates)
+        description = "its labels change"
         description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
         yield WakeTrigger(NODE, ADD | changes, f"a node with label {key_list} is added, or {description}")
         return
@@ -157,7 +161,7 @@ def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
-    """Describe the namespaces of the term."""
+    """Return the phrase for the namespaces of the term, such as " in namespace a or b"."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []

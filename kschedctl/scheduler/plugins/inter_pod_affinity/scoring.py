@@ -28,7 +28,7 @@ WeightedTerm = tuple[AffinityTerm, Infos, int]
 
 
 def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
-    """Yield the incoming pod's terms with resolved namespaces; `sign` is 1 for affinity and -1 for anti-affinity."""
+    """Yield the incoming pod's terms with resolved namespaces and a sign: 1 for affinity, -1 for anti-affinity."""
     for term in terms:
         yield term, find_infos_matching_term(term, view), sign * term.weight
 

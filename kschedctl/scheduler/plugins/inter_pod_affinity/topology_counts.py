@@ -94,8 +94,10 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         reduced_counts = {}
         for key, counts in self.counts.items():
             reduced_counts[key] = counts.copy()
-            codes = view.nodes.label(key).codes[rows]
-            np.subtract.at(reduced_counts[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
+            domains = view.nodes.label(key).codes[rows]
+            weights = signs * self.weights[key][infos]
+            has_label = domains >= 0
+            np.subtract.at(reduced_counts[key], domains[has_label], weights[has_label])
         return TopologyCounts(self.weights, reduced_counts)
 
     @property
@@ -204,7 +206,7 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of terms for each pod info that matches all terms, else 0."""
+    """Count the terms by topology key for each distinct pod, (T,). A pod that does not match all terms gets 0."""
     if not terms:
         return {}
     selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])

@@ -53,7 +53,9 @@ class Insufficient(Fact, frozen=True):
         if not resize:
             return text
         remaining = len(self.deferred_resizes) - 1
-        others = f", and {remaining} more pod{'s do' if remaining > 1 else ' does'} so" if remaining else ""
+        others = ""
+        if remaining:
+            others = f", and {remaining} more {'pods do' if remaining > 1 else 'pod does'} so"
         return f"{text}; {first.pod} reserves {resize[0]} for a deferred resize but runs with {resize[1]}{others}"
 
 

@@ -240,22 +240,24 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         resizes = gates.enabled("InPlacePodVerticalScaling")
-        shrinks = resolve_pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
-        counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
-        any_own_resize = hints.ANY_OWN_RESIZE_COUNTS.at(gates.release)
         pod_hint = partial(
             hints.is_schedulable_after_pod_event,
             resizes=resizes,
-            counts_nominated=counts_nominated,
-            any_own_resize=any_own_resize,
+            counts_nominated=NOMINATED_PODS_FREE_ROOM.at(gates.release),
+            any_own_resize=hints.ANY_OWN_RESIZE_COUNTS.at(gates.release),
         )
-        yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, pod_hint)
-        new_node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, adapt_node_hint(new_node_hint, gates))
+        pod_actions = ActionType.DELETE
+        if resizes:
+            pod_actions |= resolve_pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates)
+        yield ClusterEventWithHint(POD, pod_actions, pod_hint)
+
+        node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
+        node_actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
+        yield ClusterEventWithHint(NODE, node_actions, adapt_node_hint(node_hint, gates))
+
         if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):
-            actions = ActionType.ADD | ActionType.UPDATE
-            yield ClusterEventWithHint("DeviceClass", actions, hints.is_schedulable_after_device_class_event)
+            class_actions = ActionType.ADD | ActionType.UPDATE
+            yield ClusterEventWithHint("DeviceClass", class_actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """Return the utilization of the placement's nodes in total. Devices do not count."""
@@ -284,7 +286,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         Upstream scores with the containers' requests only, without pod-level resources and without status.
         """
-        resources, options = self.strategy.resources, info.options._replace(use_status=False, pod_level=False)
+        resources = self.strategy.resources
+        options = info.options._replace(use_status=False, pod_level=False)
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
@@ -307,14 +310,20 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             insufficient &= column.allocatable > 0
         if not insufficient.any():
             return
-        too_small, missing_amounts = request > column.allocatable, request - free.astype(np.float64)
+        too_small = request > column.allocatable
+        missing_amounts = request - free.astype(np.float64)
         largest = int(column.allocatable.max())
 
         def build_fact(row: int) -> Insufficient:
             offered = int(column.allocatable[row])
             free_there = max(offered - int(column.used[row]), 0)
             return Insufficient(
-                name, request, free_there, offered, largest, find_deferred_resizes(name, row, usage.view)
+                name,
+                request,
+                free=free_there,
+                offered=offered,
+                largest=largest,
+                deferred_resizes=find_deferred_resizes(name, row, usage.view),
             )
 
         reason = f"Insufficient {name}"
@@ -372,7 +381,8 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
-    fork, node = get_whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    fork = get_whole_fork(view)
+    node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
     by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
     if not by_info:
         return ()

@@ -212,7 +212,8 @@ class AttachedVolumes:
         """Return the indices into `infos` and the volume numbers of all volumes of the infos."""
         counts = self._counts[infos]
         positions = np.repeat(np.arange(len(infos)), counts)
-        first, begin = np.cumsum(self._counts) - self._counts, np.cumsum(counts) - counts
+        first = np.cumsum(self._counts) - self._counts
+        begin = np.cumsum(counts) - counts
         return positions, self._volumes[np.repeat(first[infos] - begin, counts) + np.arange(len(positions))]
 
 
@@ -220,7 +221,8 @@ class CurrentVolumes:
     """The volumes of a fork's pod infos, valid until a claim or volume is replaced."""
 
     def __init__(self, view: Fork, of_pod: VolumesOfPod) -> None:
-        self.listers, self.of_pod = get_listers(view), of_pod
+        self.listers = get_listers(view)
+        self.of_pod = of_pod
         self.volumes = _get_shared_volumes(view, of_pod)
 
     def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:

@@ -104,7 +104,8 @@ def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> Attac
 
 REASON = "node(s) exceed max volume count"
 INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-NITRO, NITRO_LIMIT = re.compile(r"^[cmr]5.*|t3|z1d"), 25
+NITRO = re.compile(r"^[cmr]5.*|t3|z1d")
+NITRO_LIMIT = 25
 """The AWS instance types that allow fewer disks than others, and their limit."""
 
 
@@ -203,7 +204,8 @@ class EBSLimits(NonCSILimits):
 
     def find_default_limits(self, view: Fork) -> Counts:
         """Return (N,) the limits of nodes that do not declare one, by instance type."""
-        limits, typed = super().find_default_limits(view), np.zeros(len(view.nodes), np.bool_)
+        limits = super().find_default_limits(view)
+        typed = np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
             nitro = np.array([*(NITRO.search(value) is not None for value in column.values), False])[column.codes]

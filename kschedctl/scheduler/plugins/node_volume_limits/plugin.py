@@ -176,10 +176,12 @@ class NodeVolumeLimits(DeclaredPlugin):
         """Build a rejection of the nodes on which a driver would exceed its limit. Volumes already in use on a node
         do not count.
         """
-        rejected, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
+        rejected = np.zeros(len(rows), np.bool_)
+        distance = np.zeros(len(rows))
         limits_by_driver: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
-            limits, used = self._find_limits(driver, view), attached.count_volumes(driver, self.counts_without_pods)
+            limits = self._find_limits(driver, view)
+            used = attached.count_volumes(driver, self.counts_without_pods)
             new = np.sum([~attached.find_nodes_with(volume) for volume in volumes if volume.driver == driver], axis=0)
             exceeds = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds

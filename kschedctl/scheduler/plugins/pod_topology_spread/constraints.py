@@ -91,7 +91,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
                 c.max_skew,
                 c.topology_key,
                 self._complete_selector(c, info),
-                1 if c.min_domains is None else c.min_domains,
+                min_domains=1 if c.min_domains is None else c.min_domains,
                 honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
                 honor_taints=c.node_taints_policy == "Honor" and policies,
             )
@@ -126,17 +126,20 @@ SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
 
 
 def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
-    """Return the combined selectors of the Services that select the pod and of its owner, which may be empty."""
+    """Combine the selectors of the pod's Services and of its controller. The result is empty if it has neither."""
     labels: dict[str, str] = {}
     for service in find_pod_services(info, objects):
         labels.update(service.spec.selector)
     owner = find_controller(info.pod.metadata)
     if owner is None:
         return selector_from_set(labels)
-    is_replication_controller = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
-    if is_replication_controller and (controller := objects.find(owner.kind, info.namespace, owner.name)) is not None:
-        labels.update(controller.spec.selector)
-    return build_selector((*selector_from_set(labels).requirements, *_find_owner_requirements(info, owner, objects)))
+    if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
+        # Its selector is a map, like that of a Service, and overrides their values for the same label key.
+        controller = objects.find(owner.kind, info.namespace, owner.name)
+        if controller is not None:
+            labels.update(controller.spec.selector)
+    owner_requirements = _find_owner_requirements(info, owner, objects)
+    return build_selector((*selector_from_set(labels).requirements, *owner_requirements))
 
 
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:

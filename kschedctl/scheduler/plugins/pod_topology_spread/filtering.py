@@ -174,8 +174,9 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> tuple[Bools, Bools, Tally]:
-    """Return the eligible nodes (N,), a mask (V,) of the domains that have eligible nodes, and the tally of matching
-    pods.
+    """Return a mask of the eligible nodes, a mask of the domains that have some, and the tally of matching pods.
+
+    The masks are (N,), one per node, and (V,), one per value of the topology key.
     """
     column = view.nodes.label(constraint.topology_key)
 
@@ -236,7 +237,8 @@ class SpreadVerdicts:
         """Return a mask (F,) of the rows that a hard constraint rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
-            counts, codes = tally.bring_up_to_date(self._trail), column.codes[rows]
+            counts = tally.bring_up_to_date(self._trail)
+            codes = column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
             existing_counts = counts if exists is None else counts[exists]
@@ -306,7 +308,8 @@ def _build_skew_fact_finder(
 
     `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` gets the number of pods of the emptiest domain.
     """
-    constraint, column, domains = spread.constraint, spread.column, int(spread.exists.sum())
+    constraint, column = spread.constraint, spread.column
+    domains = int(spread.exists.sum())
 
     def build_fact(row: int) -> TooSkewed:
         too_few_domains = domains < constraint.min_domains
@@ -341,7 +344,8 @@ def find_emptiest_domain(
     usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[set_of_node]
     usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
     domains = np.flatnonzero(usable if usable.any() else emptiest)
-    name, equally_empty = spread.column.values[domains[0]], int(emptiest.sum()) - 1
+    name = spread.column.values[domains[0]]
+    equally_empty = int(emptiest.sum()) - 1
     if usable.any():
         return EmptiestDomain(name, equally_empty)
     row = int(np.flatnonzero(spread.eligible & (spread.column.codes == domains[0]))[0])

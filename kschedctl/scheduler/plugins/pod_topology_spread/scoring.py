@@ -185,7 +185,8 @@ class SpreadAmong:
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
         """Yield the label columns and counts that distinguish nodes for one constraint."""
-        column, values = scored_domains.column, partial(scored_domains.tally.bring_up_to_date, self.view.trail)
+        column = scored_domains.column
+        values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)
         if scored_domains.domains is not None:
             yield Distinction(column, values)
             return

@@ -72,7 +72,9 @@ class Provision(NamedTuple):
 
 def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
     """Group the claims by state. A claim that names a volume but is not bound counts as immediate."""
-    bound, delayed, immediate = [], [], []
+    bound = []
+    delayed = []
+    immediate = []
     for claim in claims:
         names_volume = claim.spec.volume_name != ""
         if names_volume and BIND_COMPLETED in claim.metadata.annotations:
@@ -246,7 +248,8 @@ class PodVolumes:
         The pools are None if the driver does not publish its capacity, so that it is not checked.
         """
         capacity = np.full(len(self._active), NO_MATCH, np.int32)
-        size, driver = parse_requested_storage(claim), self.listers.drivers.get(class_.provisioner)
+        size = parse_requested_storage(claim)
+        driver = self.listers.drivers.get(class_.provisioner)
         if size is None or driver is None or not driver.spec.storage_capacity:
             return None, capacity
         pools = self.listers.pools_of_class.get(class_.metadata.name, ())

@@ -60,7 +60,8 @@ def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResourc
     requested, capacity, used = resources
     full = (capacity == 0) | (requested > capacity)
     percent = np.where(full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
-    total, classes = np.where(used, evaluate_broken_linear(points, percent), 0).sum(axis=1), used.sum(axis=1)
+    total = np.where(used, evaluate_broken_linear(points, percent), 0).sum(axis=1)
+    classes = used.sum(axis=1)
     return round_half_away(total / np.maximum(classes, 1))
 
 

@@ -211,7 +211,8 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
-    affinity, plugin = volume.spec.node_affinity, find_in_tree_plugin(volume.spec)
+    affinity = volume.spec.node_affinity
+    plugin = find_in_tree_plugin(volume.spec)
     if (
         plugin is not None
         and volumes.listers.counts_as_csi(plugin)
@@ -226,24 +227,31 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
 
 
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
-    """Build the fact about the claim that gets no volume on the node and cannot be provisioned."""
+    """Build the fact that explains why a claim gets no volume on the node.
+
+    It is being provisioned for another node, or no volume fits and its class cannot provision one there.
+    """
     claim = volumes.claims[volumes.bind_conflict[row]]
+    nodes = volumes.listers.nodes
     selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if selected not in (None, volumes.listers.nodes.names[row]):
+    if selected not in (None, nodes.names[row]):
         return ProvisionedElsewhere(format_claim_key(claim), selected)
-    class_ = volumes.listers.classes[get_claim_class(claim)]
-    provisions = class_.provisioner not in ("", NO_PROVISIONER)
-    labels = volumes.listers.nodes.objects[row].metadata.labels
-    topologies = tuple(
-        tuple(Wanted(r.key, "In", tuple(r.values), labels.get(r.key)) for r in term.match_label_expressions)
-        for term in class_.allowed_topologies
-    )
+    storage_class = volumes.listers.classes[get_claim_class(claim)]
+    provisions = storage_class.provisioner not in ("", NO_PROVISIONER)
+    topologies = []
+    if provisions:
+        labels = nodes.objects[row].metadata.labels
+        for term in storage_class.allowed_topologies:
+            expressions = term.match_label_expressions
+            topologies.append(tuple(Wanted(e.key, "In", tuple(e.values), labels.get(e.key)) for e in expressions))
+    size, requested = _get_requested_size(claim)
     return NoVolume(
         format_claim_key(claim),
-        get_claim_class(claim),
-        *_get_requested_size(claim),
-        provisions,
-        topologies if provisions else (),
+        storage_class=get_claim_class(claim),
+        size=size,
+        requested=requested,
+        provisions=provisions,
+        topologies=tuple(topologies),
     )
 
 
@@ -272,9 +280,11 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 
 def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
     """Return the share (N,) of the claim's size that the node's largest pool lacks, or 0 for other nodes."""
-    culprits, shares = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
+    culprits = volumes.not_enough_space
+    shares = np.zeros(len(volumes.not_enough_space))
     for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
-        claim, largest = volumes.claims[index], np.zeros(len(culprits))
+        claim = volumes.claims[index]
+        largest = np.zeros(len(culprits))
         for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
         of_claim, (_, size) = culprits == index, _get_requested_size(claim)

@@ -144,7 +144,7 @@ def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attribute
 
 
 def _is_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:
-    """Return whether a volume that is not reserved for the claim is free and matches it."""
+    """Return whether the volume is unclaimed, Available, and fits the claim's selector and access modes."""
     return (
         volume.spec.claim_ref is None
         and volume.status.phase == "Available"

@@ -20,7 +20,6 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
-    CinderVolumeSource,
     CSINode,
     GCEPersistentDiskVolumeSource,
     NodeSelector,
@@ -107,9 +106,7 @@ def translate_handle(source: Any, zones: str = "") -> str:
             return _translate_aws_handle(source.volume_id)
         case AzureDiskVolumeSource():
             return _translate_azure_handle(source)
-        case CinderVolumeSource():
-            return source.volume_id
-    return str(source.volume_id)
+    return str(source.volume_id)  # CinderVolumeSource or NamedVolumeSource
 
 
 def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> str:

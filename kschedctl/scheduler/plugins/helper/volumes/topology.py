@@ -27,13 +27,14 @@ class VolumeReachability:
     def find_reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
         """Return the rows of the nodes from which a volume with this affinity can be used.
 
-        Upstream matches against a node without a name, so `matchFields` always match.
+        A volume without an affinity can be used from all nodes. Like upstream, ignore `matchFields`.
         """
         if affinity not in self._rows:
             mask = np.ones(len(self.nodes), np.bool_)
             if affinity is not None and affinity.required is not None:
-                terms = compile_node_selector(affinity.required).terms
-                mask = self._find_nodes_selected_by_any([term.selector for term in terms if not term.errors])
+                # A term with an error matches no node. `selector` holds the matchExpressions only.
+                valid_terms = [term for term in compile_node_selector(affinity.required).terms if not term.errors]
+                mask = self._find_nodes_selected_by_any([term.selector for term in valid_terms])
             self._rows[affinity] = np.flatnonzero(mask)
         return self._rows[affinity]
 
