@@ -18,7 +18,7 @@ from typing import Any
 from peak_memory import get_peak_mebibytes
 
 from kschedctl.cluster import Cluster, convert
-from kschedctl.commands.audit import REQUIRED_INPUTS, SECTIONS
+from kschedctl.commands.audit import OPTIONAL_SECTIONS, REQUIRED_INPUTS, SECTIONS
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import Cluster as Read
@@ -68,7 +68,8 @@ def iter_timed_sections(audited: AuditedCluster, names: list[str]) -> Iterator[t
     asked = [
         name
         for name in SECTIONS
-        if (name in names or not names) and (name not in REQUIRED_INPUTS or REQUIRED_INPUTS[name][1](audited))
+        if (name in names or (not names and (name not in OPTIONAL_SECTIONS or OPTIONAL_SECTIONS[name](audited))))
+        and (name not in REQUIRED_INPUTS or REQUIRED_INPUTS[name][1](audited))
     ]
     for name, step in (steps | {name: lambda name=name: SECTIONS[name](audited) for name in asked}).items():
         clock, cpu = time.perf_counter(), time.process_time()

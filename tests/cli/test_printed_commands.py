@@ -219,6 +219,7 @@ QUESTIONS = (
     "sampling -f {web} -n full",
     "topology",
     "pools",
+    "queues",
     "scale up --pool-label kubernetes.io/hostname",
     "scale down --pool-label kubernetes.io/hostname",
     "races --nodes 10 --duration 1s",

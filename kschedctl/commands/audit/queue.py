@@ -42,7 +42,10 @@ QUEUES = {
     "none": "in no queue of this scheduler",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
-CHANGES_TOLD, CHANGES_KEPT = 2, 10
+CHANGES_TOLD = 2
+"""The most changes that a message names."""
+CHANGES_KEPT = 10
+"""The number of waking changes of a pod after which further changes are not tried."""
 MISSED = AuditRule(
     "audit-queue-missed",
     ERROR,

@@ -60,7 +60,8 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
     """Return the stranded capacity of schedulable nodes by pool and by the reason that keeps pods off them."""
     simulation = Simulation(scheduler)
     view = simulation.view
-    usable, typical = np.zeros(len(view.nodes), np.bool_), []
+    usable = np.zeros(len(view.nodes), np.bool_)
+    typical = []
     rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
     for typical_pod in (*_iter_typical_pods(view, pools), *_iter_typical_pending_pods(view, pending)):
         if simulation.framework(typical_pod.position) is None:
@@ -145,7 +146,8 @@ def _iter_stranded_rooms(
     view: Fork, pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
     """Yield the stranded nodes grouped by pool and by the reason that keeps most of the pool's pods off them."""
-    free, main_reasons = compute_free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
+    free = compute_free_resources(view)
+    main_reasons = _find_main_reasons(pools, is_stranded, rejections)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for row in np.flatnonzero(is_stranded & free.any(axis=1)).tolist():
         groups[int(pools.code[row]), main_reasons[row]].append(row)
