@@ -123,7 +123,7 @@ class KueueQueues(Report, frozen=True):
         queues = " ".join(filter(None, (counted(len(self.queues), "ClusterQueue"), inactive_in_words)))
         admitted = sum(bool(workload.flavors) for workload in self.waiting)
         waiting = f"{counted(len(self.waiting), 'Workload')} {'waits' if len(self.waiting) == 1 else 'wait'}"
-        outlook = f"; {admitted:,} would get quota now" if self.waiting else ""
+        outlook = f"; {'at least ' if self.doubts else ''}{admitted:,} would get quota now" if self.waiting else ""
         return (f"{queues}: {waiting}{outlook}",)
 
     def extend_summary(self, summary: Summary) -> Summary:
