@@ -34,7 +34,7 @@ def lint(
 
 
 def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
-    """Return the problems that the rules find, each with its rule."""
+    """Return all problems, those of reading the files included, each with its rule."""
     problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]

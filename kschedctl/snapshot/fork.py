@@ -95,7 +95,7 @@ class Fork:
         return copied
 
     def without_nodes(self, gone: Bools) -> Fork:
-        """Return a fork without some nodes (N,), in which the pods on them have no node."""
+        """Return a fork without the nodes in the mask `gone`. Their pods become unplaced."""
         fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
         fork.pods, fork._memo_of_pods = self.pods, self._memo_of_pods
         fork.requested, fork.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
@@ -165,7 +165,7 @@ class Fork:
 
     @cached_property
     def _is_held_back(self) -> Bools:
-        """(M,): whether the snapshot's nomination is of a pod that does not enter the queue."""
+        """Return, for each of the snapshot's M nominations, whether its pod is kept out of the queue."""
         held_back, pods = self.settings.held_back, self.pods
         if held_back is None:
             return np.zeros(len(self.snapshot.nominations[1]), np.bool_)

@@ -370,7 +370,7 @@ def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
 
 @cache
 def build_item_type(kind: str) -> Any:
-    """Build the struct for list items of a kind."""
+    """Build the struct type for the list items of a kind."""
     versions = KINDS[kind].versions
     fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
     fields += PARTLY_DECODED.get(kind, [])

@@ -111,7 +111,7 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
     time = str(document.get("time") or "")
     documents = document.get("nodeGroups") or ()
-    faults = [] if time else [f"{where}: cut: it has no time"]
+    faults = [] if time else [f"{where}: truncated: the time is missing"]
     if not documents:
         faults.append(f"{where}: {NO_GROUPS}")
     if not isinstance(documents, list):
@@ -150,7 +150,7 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
     """Parse the text form, which was written up to 1.29."""
     time = _TIME.search(text)
     groups: list[NodeGroupStatus] = []
-    faults: list[str] = [] if time else [f"{where}: cut: it has no time"]
+    faults: list[str] = [] if time else [f"{where}: truncated: the time is missing"]
     if _GROUP.search(text) is None:
         faults.append(f"{where}: {NO_GROUPS}")
     for name, block in _iter_group_blocks(text):

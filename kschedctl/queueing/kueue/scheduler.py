@@ -168,7 +168,7 @@ class AdmissionScheduler:
         return self._result
 
     def _pop_heads(self) -> list[tuple[WorkloadInfo, bool]]:
-        """Take the first Workload out of each active queue, with whether it waits for its own preemptions."""
+        """Take the next Workload of each queue, and tell whether it is waiting for preemptions that it requested."""
         heads = []
         for name in sorted(self._queues.pending):
             if self._queues.cache.is_active(name):

@@ -415,7 +415,7 @@ def build_info(workload: WorkloadState, settings: ResourceSettings, gates: Featu
         pod_sets = _sum_admission(workload, workload.admission, gates)
         info = WorkloadInfo(workload, pod_sets, workload.admission.cluster_queue)
     else:
-        info = WorkloadInfo(workload, _sum_pod_sets(workload, settings, gates), "")
+        info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), "")
     if Gate.SCHEDULING_EQUIVALENCE_HASHING in gates:
         info.shape = compute_shape(workload, info.pod_sets)
     return info
@@ -431,8 +431,10 @@ def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[
     return counts
 
 
-def _sum_pod_sets(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> list[PodSetRequests]:
-    """Compute the requests of a Workload that has no admission. Raises QuantityError."""
+def _compute_pod_set_requests(
+    workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates
+) -> list[PodSetRequests]:
+    """Compute the requests of each pod set of a Workload without an admission. Raises QuantityError."""
     counts = _count_remaining_pods(workload, gates)
     return [
         PodSetRequests(

@@ -226,7 +226,7 @@ def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iter
 
 
 def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the version mismatches in a profile's plugin arguments."""
+    """Yield the version mismatches of the plugin names and arguments in a profile's pluginConfig."""
     for j, config in enumerate(_list_objects(profile, "pluginConfig")):
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))

@@ -232,7 +232,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
 
 
 def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:
-    """Return whether the answer about the waiting pod may depend on another pod."""
+    """Return whether `pod` may change whether the waiting pod `info` can be scheduled."""
     metadata = pod.metadata
     if spreads and metadata.namespace == info.namespace:
         return True

@@ -335,7 +335,7 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Raise TypeError unless all items are dependencies."""
+    """Return the dependencies. Raises TypeError if an item is not a Dependency."""
     dependencies = list(answer)
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):

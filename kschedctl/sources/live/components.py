@@ -280,7 +280,7 @@ API_SERVER_PODS, API_SERVER_SELECTOR = f"/api/v1/namespaces/{API_SERVER_NAMESPAC
 
 
 def read_api_server(server: Server) -> ApiServerInstance:
-    """Read the relevant flags of kube-apiserver, or return the defaults if its pod is not visible."""
+    """Read the kube-apiserver flags that affect scheduling, or return the defaults if its pod is not visible."""
     try:
         owners = list_container_owners(server, API_SERVER_PODS, API_SERVER_SELECTOR)
     except (RefusedError, ClusterError) as error:

@@ -146,7 +146,7 @@ def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
 
 
 def _parse_version(text: str) -> object:
-    """Parse a semantic version. Raises ValueError."""
+    """Parse a semantic version into a CEL value. Raises ValueError."""
     try:
         return to_version(text)
     except CelError as error:

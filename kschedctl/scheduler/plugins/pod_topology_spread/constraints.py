@@ -170,7 +170,7 @@ def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: Clus
 
 
 def restrict_domains(domains: Domains, counts: Bools, key: Hashable, view: Fork) -> Domains:
-    """Return the domains of the nodes that count (N,), cached for all pods with the same counting nodes.
+    """Restrict the domains to the nodes in a mask. The result is cached for pods with the same mask.
 
     `key` names the domains in the cache.
     """
