@@ -108,7 +108,7 @@ class Map:
         return self.find_stored(key)
 
     def find_stored(self, key: Value) -> Value:
-        """Return the stored value of a key or of an equal number of another type, or MISSING."""
+        """Return the value stored under the key, or under a numerically equal key of another type, or MISSING."""
         try:
             value = self.entries.get((type(key), key), MISSING)
         except TypeError:

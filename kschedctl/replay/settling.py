@@ -172,7 +172,7 @@ def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledC
 
 
 def find_still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcomes of the existing pods that fit nowhere."""
+    """Return the latest outcome of each remaining pod that found no node."""
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)

@@ -113,7 +113,7 @@ class NewPodFields:
         return [raw[number] for number in checked_indices]
 
     def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
-        """Return whether no pod of the same template was checked before. Pods without a template are always first."""
+        """Record the pod's template, and return whether it is new. Pods without a template always are."""
         owners, labels = bytes(meta.owner_references), bytes(meta.labels)
         revision = _REVISION.search(labels) if _REVISION_LABEL in labels else None
         template = meta.namespace, owners, revision[1] if revision else b""

@@ -332,7 +332,7 @@ def place_pods(
 def _place_by_hint(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
-    """Put a pod on the node where it was placed last. Return the row, or None if the node does not accept it now."""
+    """Place the pod on the node of its hint, or return None if there is no hint or the node rejects the pod."""
     row = hints.get(pod.key) if hints else None
     if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
         return None

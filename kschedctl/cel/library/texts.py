@@ -33,7 +33,7 @@ def _build_index_error(at: int) -> CelError:
 
 
 def find_index(text: str, part: str, start: int = 0) -> int:
-    """Return the index of a part from ``start`` on, or -1. Raises CelError."""
+    """Return the index of the first occurrence of a part at or after ``start``, or -1. Raises CelError."""
     if not part:
         return start
     if start < 0:

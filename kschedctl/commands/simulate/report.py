@@ -99,7 +99,7 @@ class SimulationReport(Report, frozen=True):
     kind: str = "Simulation"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods get a node, in all runs if there are several."""
+        """Return the verdict, and a sentence: how many pods get a node, or why there are none to schedule."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
             return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")

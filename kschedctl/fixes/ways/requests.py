@@ -141,7 +141,7 @@ def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) 
 
 
 def format_request(amount: int, resource: str, old_text: str) -> str:
-    """Format an amount in a usual unit, rounded down. The result is empty if nothing remains.
+    """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
     CPU stays exact. For memory and similar resources the unit is at most a thousandth of the amount.
 

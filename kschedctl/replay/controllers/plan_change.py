@@ -66,7 +66,7 @@ class ExistingPods:
         return list(pods.values())
 
     def find_pods_of(self, kind: str, namespace: str, name: str) -> list[Pod]:
-        """Return the pods of a workload."""
+        """Return the workload's pods that are not being deleted."""
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
