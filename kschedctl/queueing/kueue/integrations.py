@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.objects import (
     ObjectMeta,
     OwnerReference,
@@ -233,7 +234,7 @@ def _parse_bool(text: str) -> bool:
 def _parse_constraints(text: str) -> tuple[SliceConstraint, ...]:
     """Parse the slices of several layers. Raises InputError."""
     try:
-        constraints = msgspec.json.decode(text, type=tuple[SliceConstraint, ...])
+        constraints = decode_json(text.encode(), tuple[SliceConstraint, ...])
     except msgspec.DecodeError as error:
         raise InputError(f"annotation podset-slice-required-topology-constraints: {error}") from None
     if not 0 < len(constraints) <= _MAX_SLICE_LAYERS:
