@@ -136,7 +136,10 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 
 
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
-    """Add the fields of pods of the live cluster, skipping pods that may not be read."""
+    """Read pods from the live cluster, and add the fields that a snapshot leaves out to ``full_pods``.
+
+    Pods that may not be read are skipped.
+    """
     from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
 

@@ -58,7 +58,10 @@ def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) 
 
 
 def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
-    """Return the lowest limit of the pool's budgets for a reason, or 0 if one cannot be parsed."""
+    """Return how many of a pool's nodes may be disrupted at the same time for a reason.
+
+    The budget with the lowest limit decides. A budget that cannot be parsed allows none.
+    """
     budgets = pool.spec.disruption.budgets or ()
     try:
         return min(

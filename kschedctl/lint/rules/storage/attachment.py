@@ -63,7 +63,7 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
-    """Find replicas that share a volume which one node or zone only can use."""
+    """Find replicas that share a volume that only one node or one zone can use."""
     volumes = {pv.metadata.name: pv for pv in context.list_all(PersistentVolume)}
     for workload in context.workloads:
         for i, claim in context.iter_claims(workload):
