@@ -337,7 +337,11 @@ def describe_decoding_error(error: Exception) -> str:
     """Return a short description of why a body could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return shorten("it is not UTF-8" if isinstance(error, UnicodeError) else str(error))
+    text = str(error)
+    # msgspec raises UnicodeDecodeError up to 0.22, and a DecodeError that names UTF-8 from 0.23 on.
+    if isinstance(error, UnicodeError) or "UTF-8" in text:
+        return "it is not UTF-8"
+    return shorten(text)
 
 
 def _iter_chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
