@@ -195,7 +195,8 @@ def main() -> None:
         start = process_time()
         room = kschedctl.make_room(cluster, [build_pod(cores)])
         spent = process_time() - start
-        print(f"make-room    {cores} cores: {' '.join(room.build_first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
+        answer = " ".join(room.build_first_line())
+        print(f"make-room    {cores} cores: {answer}: {spent:.1f} s, {spent / cycle:.0f} cycles")
     start = process_time()
     balanced = kschedctl.rebalance(cluster, SPREADING, rounds=options.rounds)
     spent = process_time() - start
