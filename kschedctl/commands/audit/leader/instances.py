@@ -20,7 +20,7 @@ from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance
-from kschedctl.commands.explain.waiting import find_gang_schedulers
+from kschedctl.commands.explain.waiting import find_volcano_schedulers
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.document import parse_document
 
@@ -151,7 +151,7 @@ def find_served_names(audited: AuditedCluster) -> list[ServedName]:
     profiles = audited.scheduler.configuration.profiles
     leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
-    evidence = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_gang_schedulers(audited.cluster)}
+    evidence = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_volcano_schedulers(audited.cluster)}
     served = [
         ServedName(
             name=name,
