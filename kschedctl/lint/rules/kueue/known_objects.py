@@ -9,7 +9,7 @@ from kschedctl.api.labels import SelectorError
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import ClusterQueue, Cohort
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.queueing.kueue.cluster_queues import QueueCache, ReferencedObjects, build_cache, read_settings
 from kschedctl.queueing.kueue.fair_share import parse_weight

@@ -14,11 +14,11 @@ from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload, Loca
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, replace_label
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import may_create_pods
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload, has_built_in_group
+from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
 from kschedctl.lint.rules.kueue.known_objects import (
     KueueReference,
     build_queue_cache,
