@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
+from kschedctl.lint.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 

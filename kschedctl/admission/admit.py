@@ -20,7 +20,7 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security_policy,
+    pod_security,
     resource_quota,
     service_account,
     tolerations,
@@ -221,12 +221,12 @@ class _AdmissionRun:
         """
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
-        pod = pod_security_policy.extract_pod(request.kind, request.obj)
+        pod = pod_security.extract_pod(request.kind, request.obj)
         if not pod:
             return
-        if request.is_pod and (violation := pod_security_policy.get_enforced_standard(labels).describe_violations(pod)):
+        if request.is_pod and (violation := pod_security.get_enforced_standard(labels).describe_violations(pod)):
             raise request.forbidden(f"violates PodSecurity {violation}")
-        if warning := pod_security_policy.get_warn_standard(labels).describe_violations(pod):
+        if warning := pod_security.get_warn_standard(labels).describe_violations(pod):
             self.warnings.append(f"would violate PodSecurity {warning}")
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import extract_pod
+from kschedctl.admission.pod_security import extract_pod
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
