@@ -15,6 +15,7 @@ from kschedctl.api.component_flags import anonymize_api_server, anonymize_autosc
 from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
