@@ -19,7 +19,7 @@ from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
-from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap, drop_nulls
+from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
