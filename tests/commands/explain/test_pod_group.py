@@ -199,7 +199,8 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     objects = [NODES[0], group(2), member(0, nodeName="n1"), member(1), *other]
     report = explain(objects)
     assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
-    held = "deadlock: 1 of the 2 pods of its gang train holds a node, and its other pods need the nodes that gang ml/other holds"
+    holds = "deadlock: 1 of the 2 pods of its gang train holds a node"
+    held = f"{holds}, and its other pods need the nodes that gang ml/other holds"
     assert report["headline"].startswith(held)
     told = "Suspend or delete ml/other: in a replay, ml/train then fits in its place; or the other way round"
     assert [(each["kind"], each["text"]) for each in report["advice"]] == [("EndDeadlock", told)]
