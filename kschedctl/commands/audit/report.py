@@ -50,7 +50,7 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return a summary with the sections that have findings."""
+        """Return the summary with the sections that have findings as causes, and with all findings as advice."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
             summary,
@@ -67,7 +67,7 @@ class Audit(Report, frozen=True, kw_only=True):
         return any(section.has_at_least(severity) for section in self.sections)
 
     def get_section_answers(self) -> dict[str, str]:
-        """Return the headline of each section."""
+        """Return the headlines of the sections by title."""
         return {section.title: section.headline for section in self.sections}
 
     def as_list(self) -> Findings:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.times import DAY
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
     compare_with_newest_renewal,
     find_differing_settings,
@@ -78,7 +78,6 @@ DIFFERENT = AuditRule(
 RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
 
 
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 MANY_ELECTIONS = 3
 """The number of elections that are too many for the hour for which events are kept."""
 LEADER_ELECT_FLAG = "leader-elect"
