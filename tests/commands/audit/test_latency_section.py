@@ -127,7 +127,7 @@ FAULTS = {
         "audit-latency-hint-errors",
         "warning",
         {"more": histogram("scheduler_queueing_hint_execution_duration_seconds", (0.1,), {0.01: 2}, **HINT)},
-        ("2 Error, 50 QueueSkip: of NodeAffinity",),
+        ("2 Error, 50 QueueSkip (errors in NodeAffinity)",),
     ),
     "vain preemption": (
         "audit-latency-vain-preemption",
