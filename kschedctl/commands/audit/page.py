@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -50,7 +49,6 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.sections import build_left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
-from kschedctl.replay.audit_rules import NOTE
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
@@ -99,7 +97,7 @@ def _build_overview_table(report: Audit) -> Table:
     """Build a table with the state and the headline of each section."""
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     rows = (
-        (Marked(_summarize_section(section), _find_section_tone(section)), section.name, section.headline)
+        (Marked(section.describe_state(), _find_section_tone(section)), section.name, section.headline)
         for section in report.sections
     )
     return Table(columns, tuple(rows))
@@ -112,21 +110,6 @@ def _find_section_tone(section: Section) -> Tone:
     severities = {finding.severity for finding in section.findings}
     gravest = min(severities, key=SEVERITIES_BY_GRAVITY.index)
     return SEVERITIES[gravest]
-
-
-def _summarize_section(section: Section) -> str:
-    """Return the numbers of errors and warnings, or the state if the section is sound or unknown.
-
-    Notes are not counted, since they leave a section sound.
-    """
-    if section.state != FINDINGS:
-        return section.state
-    numbers = Counter(finding.severity for finding in section.findings)
-    return ", ".join(
-        count(numbers[severity], severity)
-        for severity in SEVERITIES_BY_GRAVITY
-        if numbers[severity] and severity != NOTE
-    )
 
 
 # -- a section --------------------------------------------------------------------------------------------------------
