@@ -310,10 +310,10 @@ def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
         pod("tried", resourceClaims=[there]),
     ]
     found = scheduler(node("n1"), CLAIM, *pods)
-    told = "the pod is told the names of its generated claims"
+    told = "the names of its generated claims are recorded in the pod's status"
     assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
     assert words(found, "d/generated") == {"DynamicResources": [told]}
-    both = ["claim d/gone is created, and then all of its claims are there", told]
+    both = ["claim d/gone is created, and the pod's other claims exist", told]
     assert words(found, "d/both") == {"DynamicResources": both}
     assert "DynamicResources" not in words(found, "d/tried")
 
