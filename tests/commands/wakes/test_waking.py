@@ -11,8 +11,7 @@ from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.changes_that_wake import WakeQuery, find_wake_ups, iter_wake_triggers
 from kschedctl.commands.wakes.many import replay_changes_for_pods
-from kschedctl.scheduler.framework.events import ActionType
-from kschedctl.scheduler.framework.waking import WakingPlugin
+from kschedctl.scheduler.framework.events import ActionType, WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

@@ -23,8 +23,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.diagnosis import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import has_only_local_cordon_effect
+from kschedctl.scheduler.framework import PluginError, has_only_local_cordon_effect
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler

@@ -40,13 +40,21 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, forbidden, invalid
 from kschedctl.scheduler.framework.declaration import USES_DEVICES, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    ADD_OR_UPDATE,
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, find_backing_classes, is_any_backed
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.framework.version_changes import NotedChange, find_version_changes
-from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.dynamic_resources import hints
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
