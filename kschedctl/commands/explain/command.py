@@ -193,8 +193,11 @@ class _Question(msgspec.Struct, frozen=True):
             return self._explain_targets(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
         if targets := subjects.find_targets_in_files(inquiry, self.scope):
             return self._add_new_resources(self._explain_targets(targets, inquiry), inquiry)
-        if inquiry.has_outer_cluster and (new_resources := report_new_resources(inquiry.cluster, now)):
-            return new_resources
+        has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
+        if inquiry.has_outer_cluster or not has_scope:
+            is_in_cluster = not inquiry.has_outer_cluster
+            if new_resources := report_new_resources(inquiry.cluster, now, queued_only=is_in_cluster):
+                return new_resources
 
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")

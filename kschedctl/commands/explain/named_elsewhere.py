@@ -18,7 +18,7 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
 
 
 def report_named_elsewhere(
@@ -72,9 +72,14 @@ def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ..
     return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
-def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
-    """Report on the manifests' objects that wait before kube-scheduler sees their pods, or return None."""
+def report_new_resources(cluster: Cluster, now: str, *, queued_only: bool = False) -> PendingPods | None:
+    """Report on the manifests' objects that wait before kube-scheduler sees their pods, or return None.
+
+    With ``queued_only``, objects about which no queue decides are left out.
+    """
     entries = find_new_resources(cluster, now)
+    if queued_only:
+        entries = tuple(e for e in entries if e.state in (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE))
     if not entries:
         return None
     return PendingPods(
