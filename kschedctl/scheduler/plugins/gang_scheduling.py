@@ -38,10 +38,17 @@ from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    POD,
+    UPDATE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, get_group_key
