@@ -155,21 +155,14 @@ def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
     bound = _count_bound_pods(audited)
     placements = _group_placements(audited.cluster.events)
     profiles = audited.scheduler.configuration.profiles
-<<<<<<< HEAD
-    leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
-    evidence = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_volcano_schedulers(audited.cluster)}
-    served = [
-=======
     held_leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names_by_evidence = {
         PROFILE: profiles,
         EVENTS: placements,
         LEASE: held_leases,
-        POD_GROUPS: find_gang_schedulers(audited.cluster),
+        POD_GROUPS: find_volcano_schedulers(audited.cluster),
     }
     summaries = [
->>>>>>> main
         ServedName(
             name=name,
             served=next((evidence for evidence, names in names_by_evidence.items() if name in names), ""),
