@@ -341,7 +341,7 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     (remedy,) = (remedy for remedy in told if remedy.kinds == ("CreateVolume",))
     assert remedy.commands == ()
     assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
-    assert remedy.weakens == f"it is not verified: fill in {field} of PersistentVolume data-volume first"
+    assert remedy.weakens == f"not verified: fill in {field} of PersistentVolume data-volume first"
     (manifest,) = remedy.manifests
     assert creation_refusal(manifest)
     assert not creation_refusal(completed(manifest))
