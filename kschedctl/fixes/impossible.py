@@ -36,7 +36,7 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
-        yield f"another host: host {host} is gone with the files of the pod's hostPath volumes; bring it back"
+        yield f"another host: {host} is gone with the files of the pod's hostPath volumes; bring it back"
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
