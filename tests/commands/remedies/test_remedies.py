@@ -77,7 +77,7 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
         "a higher PriorityClass: no non-system class above its priority of 0 lets pods preempt",
     )
     assert [each.summary for each in report.remedies] == [
-        "Add a node like n1 (pool p), but with 64 of cpu",
+        "Add a node like n1 (pool p), but with 64 CPUs",
         "Request 31500m cpu instead of 64 in container c",
     ]
 
@@ -88,7 +88,7 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
     wishes = RemedyWishes(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
-    assert found.summary == "Add a node like n1 (pool p), but with 4 of cpu"
+    assert found.summary == "Add a node like n1 (pool p), but with 4 CPUs"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
