@@ -94,9 +94,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             devices("n1", SMALL, attributes(model="big")),
             resource_claim("want", request("r"), request("s"), constraints=SAME),
         ],
-        {
-            "DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that all devices"
-        },
+        {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that all devices"},
     ),
     "one request of two is filled": (
         [*N1, device_class("net"), devices("n1", {}), resource_claim("want", request(), request("s"))],

@@ -124,9 +124,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "volumes are made elsewhere": (
         [node("n1"), ONE_ZONE, claim(of="csi")],
-        {
-            "AllowTopology": "Recreate StorageClass csi, so that its volumes are also provisioned for"
-        },
+        {"AllowTopology": "Recreate StorageClass csi, so that its volumes are also provisioned for"},
     ),
     "the volume is made for a node that is gone": (
         [node("n1"), CSI, SELECTED],
