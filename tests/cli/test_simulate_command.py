@@ -57,7 +57,7 @@ def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
     assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
     shown = run("simulate", "--pending", "--snapshot", saved).out
     assert shown.endswith(f"Next\n  kschedctl remedies -A --snapshot {saved}\n")
-    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n is for manifests")
+    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n needs manifests")
     assert run("simulate", "--demo").err.startswith("error: no manifests")
 
 
@@ -98,11 +98,11 @@ def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write)
     for command in ("simulate", "explain"):
         found = run(command, "-f", write(*NODES), "-f", path)
         assert found.code == 1
-        said = "Not created: 2 of 2 pods (2 wanted, 0 there): no PriorityClass with name gold was found"
+        said = "Not created: 2 of 2 pods (2 wanted, 0 exist): no PriorityClass with name gold was found"
         assert said in " ".join(found.out.split())
         found = run(command, "-f", write(*NODES), "-f", bare)
         assert found.code == 1
-        said = "Not created: 1 of 1 pod (1 wanted, 0 there): no PriorityClass with name gold was found"
+        said = "Not created: 1 of 1 pod (1 wanted, 0 exist): no PriorityClass with name gold was found"
         assert said in " ".join(found.out.split())
     found = run("capacity", "-f", write(*NODES), "-f", path)
     assert found.code == 1

@@ -196,7 +196,7 @@ def test_capacity_says_what_ends_first() -> None:
 def test_a_manifest_that_is_explained() -> None:
     report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
     assert report.verdict == "NotCreated"
-    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 there): exceeded quota: q, requested: pods=1")
+    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 exists): exceeded quota: q, requested: pods=1")
     assert report.once_created is not None
     assert report.once_created.verdict == "Schedulable"
 

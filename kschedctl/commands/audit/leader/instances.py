@@ -20,7 +20,7 @@ from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance
-from kschedctl.commands.explain.waiting import find_gang_schedulers
+from kschedctl.commands.explain.waiting import find_volcano_schedulers
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.document import parse_document
 
@@ -160,7 +160,7 @@ def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
         PROFILE: profiles,
         EVENTS: placements,
         LEASE: held_leases,
-        POD_GROUPS: find_gang_schedulers(audited.cluster),
+        POD_GROUPS: find_volcano_schedulers(audited.cluster),
     }
     summaries = [
         ServedName(

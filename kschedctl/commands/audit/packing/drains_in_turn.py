@@ -27,8 +27,7 @@ from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_fil
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, get_reads
-from kschedctl.scheduler.framework.cordons import has_only_local_cordon_effect
+from kschedctl.scheduler.framework import PluginError, Reads, get_reads, has_only_local_cordon_effect
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
