@@ -36,7 +36,7 @@ class BuiltObject(NamedTuple):
     overlays: Overlays | None = None
     """The kustomizations that changed the object."""
 
-    def file_of(self, path: Path) -> str:
+    def find_file(self, path: Path) -> str:
         """Return the patch or kustomization that set the field, or else the file of the object."""
         patched = self.overlays.find_patch(path) if self.overlays else None
         return relative_path(patched.file) if patched else self.file

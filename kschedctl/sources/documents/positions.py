@@ -102,7 +102,7 @@ class LocatedObject(NamedTuple):
         """The file that contains the object."""
         return self.text.file
 
-    def file_of(self, path: Path) -> str:
+    def find_file(self, path: Path) -> str:
         """Return the file with the field."""
         return self.file
 
