@@ -179,7 +179,7 @@ def test_manifests_are_what_no_server_stored() -> None:
 def test_a_page_of_a_list_is_warned_about() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
     assert read(["-"], stdin=bytes_of(page)).warnings == (
-        "standard input: document 1: only part of the list: it was read with a limit",
+        "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 

@@ -125,7 +125,7 @@ def _iter_objects(cluster: Cluster) -> Iterator[object]:
 
 
 def _iter_structs(value: Any) -> Iterator[Any]:
-    """Yield all structs in the value, and the value itself if it is a struct. Images of nodes, which are many, are skipped."""
+    """Yield all structs in the value, and the value itself if it is a struct, except the many images of nodes."""
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:

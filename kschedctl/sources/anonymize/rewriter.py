@@ -63,7 +63,7 @@ class Rewriter:
         return replace(obj, **changed) if changed else obj
 
     def _rewrite_nested(self, value: object) -> object:
-        """Rewrite the structs in a field's value, which may be a struct, a tuple or a mapping. Other values are kept."""
+        """Rewrite the structs in a field's value, which is a struct, a tuple or a mapping. Other values are kept."""
         if isinstance(value, Struct):
             return self.rewrite_struct(value)
         if isinstance(value, tuple) and isinstance(value[0], Struct):

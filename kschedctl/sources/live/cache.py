@@ -20,8 +20,8 @@ from kschedctl.api.decoding import decode_json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
-from kschedctl.sources.archive.container import build_archive, open_archive
-from kschedctl.sources.archive.sections import decode_objects, encode_objects
+from kschedctl.sources.archive_file import build_archive, open_archive
+from kschedctl.sources.archive_sections import decode_objects, encode_objects
 from kschedctl.sources.live.lists import Listing, ObjectTuple
 from kschedctl.sources.output_file import write_file
 from kschedctl.text.version import VERSION
