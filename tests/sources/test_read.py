@@ -188,7 +188,7 @@ def test_names_are_data() -> None:
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
 
-NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
+NO_LIST = 'the kind of a list must end in "List"'
 
 # -- big lists ------------------------------------------------------------------------------------------------------
 
