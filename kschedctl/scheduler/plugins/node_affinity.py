@@ -43,17 +43,21 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
+    join_words,
     resolve_node_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -80,26 +84,24 @@ class NodeAffinityUnmet(Fact, frozen=True):
     """The unmet requirements of each required term."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
-        'disk=ssd wanted, hdd found; gpu=yes wanted, no such label found'
+        'needs disk=ssd, has hdd; needs gpu=yes, has no such label'
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
-        'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
+        'needs zone In [a, b], has c, and needs pool Exists, has no such label'
         """
         if self.selector:
             return "; ".join(
-                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
-                for unmet_terms in self.selector
+                f"needs {unmet.key}={unmet.values[0]}, has {unmet.actual_text()}" for unmet in self.selector
             )
-        unmet_terms = [" and ".join(requirement.words() for requirement in term) for term in self.terms]
-        remainder = (
-            f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
-            if len(unmet_terms) > MAX_TERMS_SHOWN
-            else ""
-        )
-        sentence = "; or ".join(filter(None, unmet_terms[:MAX_TERMS_SHOWN]))
-        return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
+        alternatives = [", and ".join(unmet.words() for unmet in term) for term in self.terms]
+        shown = [text for text in alternatives[:MAX_TERMS_SHOWN] if text]
+        if not shown:
+            return "no required node affinity term can match"
+        if len(alternatives) > MAX_TERMS_SHOWN:
+            shown.append(_describe_omitted_terms(len(alternatives) - MAX_TERMS_SHOWN))
+        return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels of the nodeSelector, or the labels for which every required term demands some value.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
-from kschedctl.api import operator_resources, queueing
+from kschedctl.api import operated_pod_sets, operator_resources, queueing
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition
 from kschedctl.sources.anonymize.rewriter import (
@@ -159,6 +159,8 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.VolcanoTask: {"name": replace_object_name},
     queueing.VolcanoJobSpec: {"queue": replace_object_name},
     queueing.VolcanoJobState: {"reason": drop_text, "message": drop_text},
+    operated_pod_sets.OperatedPodSet: {"name": replace_object_name},
+    operated_pod_sets.OperatedPodSets: {"priority_class_name": replace_object_name, "problem": drop_text},
     operator_resources.OperatorResource: _OPERATOR_FIELDS,
     operator_resources.CustomResource: {
         **_OPERATOR_FIELDS,
