@@ -49,7 +49,7 @@ class NewFieldWarnings:
             yield from self._iter_first_warning("Pod", str(field), format_path(field.path), place)
 
     def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
-        """Yield warnings about fields of an object of FULLY_KNOWN_KINDS that are unknown and were not reported before."""
+        """Yield warnings about unknown fields of an object of FULLY_KNOWN_KINDS that were not reported before."""
         for path in map(str, iter_unknown_paths(kind, drop_nulls(document))):
             yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
 

@@ -21,7 +21,10 @@ from kschedctl.sources.live.http import (
 )
 from kschedctl.sources.live.lists import GONE, Listing, decode_object, get_key
 
-CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
+CATCH_UP_SECONDS = 2.0
+"""The maximum time for catching up with the changes after a list."""
+CATCH_UP_IDLE_SECONDS = 0.3
+"""The time without an event after which no more changes are expected."""
 Changes = Mapping[Key, Any]
 
 
@@ -54,10 +57,10 @@ class WatchEvent(NamedTuple):
 def watch(
     server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
-    """Yield the events after a listing's version, including bookmarks, until the watch ends or is idle.
+    """Yield the events after a listing's version, including bookmarks, for ``seconds`` at most.
 
-    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError, LeftOutError,
-    ClusterError.
+    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError if the
+    connection is lost or without data for ``idle`` seconds, LeftOutError, ClusterError.
     """
     query = {
         "watch": "1",
@@ -75,7 +78,7 @@ def watch(
 
 
 def apply_changes(listing: Listing, changes: Changes, version: str) -> Listing:
-    """Return the listing with the changes applied."""
+    """Return the listing with the changes applied, in which None deletes an object, and the new resource version."""
     return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
@@ -87,24 +90,28 @@ def catch_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]
     changes: dict[Key, Struct | None] = {}
     version = listing.resource_version
     seconds = min(CATCH_UP_SECONDS, server.seconds)
-    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE, seconds)):
+    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE_SECONDS, seconds)):
         version = event.resource_version or version
         if event.key is not None:
             changes[event.key] = event.object
-    return (apply_changes(listing, changes, version) if changes else listing), len(changes)
+    if changes:
+        listing = apply_changes(listing, changes, version)
+    return listing, len(changes)
 
 
 def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
-    """Parse one line of a watch.
+    """Parse one line of a watch into an event, which has no key if it is a bookmark.
 
-    Raises RefusedError, BrokenOffError, LeftOutError, ClusterError, ValueError, RecursionError.
+    Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError,
+    ClusterError, ValueError, RecursionError.
     """
     event = decode_json(line, _Event)
     body = bytes(event.object)
     if event.type == "ERROR":
         status = decode_json(body, StatusBody)
-        is_expired = status.code == GONE or status.reason in ("Expired", "Gone")
-        raise RefusedError(GONE, shorten(status.message)) if is_expired else BrokenOffError(shorten(status.message))
+        if status.code == GONE or status.reason in ("Expired", "Gone"):
+            raise RefusedError(GONE, shorten(status.message))
+        raise BrokenOffError(shorten(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
         raise BrokenOffError(f"not a watch event: {shorten(event.type)}")
     version = decode_json(body, _Versioned).metadata.resource_version

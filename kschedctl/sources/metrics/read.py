@@ -18,7 +18,7 @@ from kschedctl.sources.metrics.exposition import (
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.text.printable import strip_url
 
-NOT_ITS_OWN = "no metric of kube-scheduler is in it"
+NO_SCHEDULER_METRIC = "contains no metric of kube-scheduler"
 
 
 def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
@@ -31,13 +31,13 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
     first = _read_exposition(places[0], access)
     if len(places) == 2:
-        return _require_scheduler_metrics(
-            compute_difference(first, _read_exposition(places[1], access), None if window is None else float(window))
-        )
+        second = _read_exposition(places[1], access)
+        seconds = None if window is None else float(window)
+        return _require_scheduler_metrics(compute_difference(first, second, seconds))
     if window is None:
         return compute_reading_since_start(first)
     if not _is_url(places[0]):
-        raise UsageError("--window is of two readings, of a URL or of Prometheus", hint="--metrics OLD --metrics NEW")
+        raise UsageError("--window needs two readings, a URL or Prometheus", hint="--metrics OLD --metrics NEW")
     time.sleep(window)
     return _require_scheduler_metrics(compute_difference(first, _read_exposition(places[0], access)))
 
@@ -72,5 +72,6 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
 def _require_scheduler_metrics(measured: MetricsReading) -> MetricsReading:
     """Return the reading. Raises InputError if it has no metric of kube-scheduler."""
     if measured.is_empty:
-        raise InputError(NOT_ITS_OWN, where=measured.source, hint="want what kube-scheduler's /metrics says")
+        hint = "give the text of kube-scheduler's /metrics"
+        raise InputError(NO_SCHEDULER_METRIC, where=measured.source, hint=hint)
     return measured
