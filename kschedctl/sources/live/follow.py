@@ -14,9 +14,8 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, read_list_at
+from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, WatchEvent, apply_changes, read_list_at, watch
 from kschedctl.sources.live.reading import Reading
-from kschedctl.sources.live.watch import WatchEvent, apply_changes, watch
 
 log = logging.getLogger(__name__)
 

@@ -56,10 +56,10 @@ from kschedctl.sources.live.lists import (
     LeftOutError,
     Listing,
     ObjectTuple,
+    catch_up,
     read_list,
     read_list_at,
 )
-from kschedctl.sources.live.watch import catch_up
 from kschedctl.text.printable import strip_credentials
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageErro
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
 from kschedctl.sources.live.limits import enforce_limits
+from kschedctl.sources.metrics.exposition import read_metrics
 from kschedctl.sources.metrics.http import MAX_BYTES, MetricsAccess
-from kschedctl.sources.metrics.read import read_metrics
 
 TEXT = (number("process_start_time_seconds", 1.0) + attempts({0.0005: 4})).encode()
 PROXY = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-cp1:10259/proxy/metrics"
