@@ -18,7 +18,9 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 EXTENDED_RESOURCES_SIGNED = ByVersion(
-    "whether pods are signed with gate DRAExtendedResource", (("", False), ("1.36", True)), "plugins/noderesources"
+    "pods get a signature while the gate DRAExtendedResource is on",
+    (("", False), ("1.36", True)),
+    "plugins/noderesources",
 )
 encode = msgspec.json.Encoder(order="sorted").encode
 

@@ -18,7 +18,7 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "whether any resize of the pod that waits counts for NodeResourcesFit's hint, not just of what it still asks for",
+    "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
     (("", False), ("1.32", True)),
 )
 
