@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVolumes
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
