@@ -97,8 +97,11 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
     if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
         assumptions.append(f"Assumed that there are no other {', '.join(in_part)} than those in the files")
+    installation = find_installation(cluster)
+    if installation.doubt:
+        assumptions.append(f"Not certain: {installation.doubt}")
     try:
-        outlook = foresee(start_replay(cluster, parse_time(now), find_installation(cluster)))
+        outlook = foresee(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)

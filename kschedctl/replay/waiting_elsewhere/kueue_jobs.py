@@ -24,7 +24,7 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
-from kschedctl.queueing.kueue.managed_jobs import ManagedJobs
+from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
 from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
 from kschedctl.replay.controllers.workload_pods import find_pods
@@ -188,7 +188,12 @@ def foresee_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> li
 
     Jobs that Kueue does not manage are left out.
     """
-    new_jobs = _NewJobs(cluster, jobs, now)
+    try:
+        new_jobs = _NewJobs(cluster, jobs, now)
+    except InputError as error:
+        unknown = NotIntegratedError(error.what)
+        labelled = {owner: queue for owner, job in jobs.items() if (queue := find_queue_label(job))}
+        return [_build_problem_outlook(owner, jobs[owner], queue, unknown, now) for owner, queue in labelled.items()]
     if not new_jobs.queues:
         return []
     queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)

@@ -19,7 +19,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
+from kschedctl.api.kinds import AUTOSCALER_MAPS, KINDS, KUEUE_MAP, OTHER_CUSTOM_RESOURCE, get_home
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import describe_accepted, is_newer_version
@@ -191,10 +191,14 @@ def _read_kinds(
 
     def submit_lists(kinds: Iterable[str]) -> dict[str, Future[_KindResult]]:
         """Start to list the kinds in other threads."""
-        return {
-            kind: threads.submit(_list_kind, server, kind, namespace, fields.get(kind, ""), cached_lists.get(kind))
-            for kind in kinds
-        }
+        futures: dict[str, Future[_KindResult]] = {}
+        for kind in kinds:
+            if kind == "ConfigMap":
+                futures[kind] = threads.submit(_list_named, server, kind, _choose_config_maps(options, absent_kinds))
+            else:
+                selector, cached_list = fields.get(kind, ""), cached_lists.get(kind)
+                futures[kind] = threads.submit(_list_kind, server, kind, namespace, selector, cached_list)
+        return futures
 
     # Kinds that are always required are listed while the scheduler's setup is read.
     absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
@@ -227,7 +231,7 @@ def _read_kinds(
     gaps |= {kind: result.gap for kind, result in results.items() if result.gap is not None}
     if {*LIMITS} & {*options.also}:
         scheduler_cluster = replace(scheduler_cluster, api_server=read_api_server_flags(server))
-    if "ConfigMap" in options.also:
+    if _asks_about_autoscalers(options):
         scheduler_cluster = replace(scheduler_cluster, autoscaler=read_autoscaler_flags(server))
     warnings = (
         *scheduler_cluster.warnings,
@@ -329,19 +333,33 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
     if cached_list is not None:
         return _KindResult(cached_list, None)
     try:
-        if names := KINDS[kind].names:
-            return _list_named(server, kind, sorted(names))
-        return _list_if_permitted(server, kind, namespace, fields)
+        return _list_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
         return _KindResult(None, Gap(error.what))
+
+
+def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
+    """Return the names of the ConfigMaps to read: those of autoscalers if requested, and that of an installed Kueue."""
+    names = list(AUTOSCALER_MAPS) if _asks_about_autoscalers(options) else []
+    if "KueueWorkload" in options.also and "KueueWorkload" not in absent_kinds:
+        names.append(KUEUE_MAP)
+    return names
+
+
+def _asks_about_autoscalers(options: ReadingOptions) -> bool:
+    """Return whether the question is about autoscalers, which also reads their machines."""
+    return "MachineDeployment" in options.also
 
 
 def _list_named(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
     """List the objects of these names one by one, since rights may be restricted to them.
 
-    The first gap is returned. Raises LeftOutError, ClusterError.
+    The first gap is returned. Raises ClusterError.
     """
-    results = [_list_if_permitted(server, kind, "", f"metadata.name={name}") for name in names]
+    try:
+        results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
+    except LeftOutError as error:
+        return _KindResult(None, Gap(error.what))
     listings = [result.listing for result in results if result.listing is not None]
     gap = next((result.gap for result in results if result.gap is not None), None)
     if not listings:
@@ -363,7 +381,6 @@ def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -
         if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
         return _KindResult(None, Gap(f"could not be read: {error.what}"))
-    namespace = KINDS[kind].home or namespace
     if rejection.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         restriction = f"were read only in namespace {namespace}: {rejection.message}"
         with suppress(RefusedError):
