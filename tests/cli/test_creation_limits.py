@@ -11,7 +11,7 @@ from conftest import Json, Run, Write, node, pod
 
 from kschedctl.sources.archive.file import read_archive
 
-BEGINS = "quotas, limits and policies, by which the API server may refuse to create the pods: "
+BEGINS = "quotas, limits and policies, by which the API server may deny the pods: "
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

@@ -168,7 +168,7 @@ def test_a_surge_needs_room_in_the_quota() -> None:
     assert (lacking.wanted, lacking.missing) == (3, 3)
     (failure,) = lacking.failures
     assert failure.message.endswith("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3")
-    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old ones are left"
+    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old pods are left"
     assert not report.good
 
 
