@@ -67,6 +67,8 @@ class JobOutlook(NamedTuple):
     """The number of its Workloads: more than one if each pod has one."""
     pod_set: str = ""
     """The pod set of a pod that is part of a group, or ""."""
+    reason: str = ""
+    """What the first of its Workloads that gets no quota waits for."""
 
     @property
     def flavors(self) -> str:
@@ -375,31 +377,26 @@ def _build_outlook(
     waiting = [w for w in workloads if (outlook := outlooks.get(format_key(w))) is None or outlook.admission is None]
     shown = next(iter(waiting or workloads), None)
     parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
-    headline, details, holders = _find_job_reason(shown, admitted, len(workloads), parts, queues)
+    reason = _find_job_reason(shown, queues)
     pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
     report = build_entry(
         owner.kind,
         job.metadata,  # type: ignore[attr-defined]
         WaitingState.ADMISSIBLE if is_admitted else WaitingState.NOT_ADMITTED,
-        headline,
+        _build_job_headline(reason, len(admitted), len(workloads) or 1, parts),
         now=now,
         pods=pods,
         decides=KUEUE,
-        details=[*details, *(queues.describe_outlook(shown) if shown is not None else ())],
-        holders=holders,
+        details=[*reason.details, *(queues.describe_outlook(shown) if shown is not None else ())],
+        holders=reason.holders,
         conditions=_get_conditions(job),
         replayed=queues.outlook is not None and (not is_admitted or not queues.assumptions),
     )
-    return JobOutlook(owner, job, report, admitted, len(workloads))
+    return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
 
 
-def _find_job_reason(
-    shown: KueueWorkload | None, admitted: Sequence[WorkloadOutlook], count: int, parts: str, queues: WaitingQueues
-) -> WaitReason:
-    """Return what a job waits for: the reason of one Workload, and how many of several are admitted.
-
-    ``parts`` says what has a Workload of its own: pods or replicas.
-    """
+def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
+    """Return what one Workload of a job waits for. None stands for a job without Workloads."""
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
     reason = find_reason(shown, queues)
@@ -407,10 +404,16 @@ def _find_job_reason(
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue
-        reason = WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+        return WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+    return reason
+
+
+def _build_job_headline(reason: WaitReason, admitted: int, count: int, parts: str) -> str:
+    """Build the headline for a job: the reason of one Workload, and how many of several are admitted.
+
+    ``parts`` says what has a Workload of its own: pods or replicas.
+    """
     if count == 1:
-        return reason
-    headline = f"Kueue admits {len(admitted):,} of its {count:,} {parts}, each a Workload of its own"
-    if len(admitted) < count:
-        headline += f"; the next {reason.headline}"
-    return reason._replace(headline=headline)
+        return reason.headline
+    headline = f"Kueue admits {admitted:,} of its {count:,} {parts}, each a Workload of its own"
+    return f"{headline}; the next {reason.headline}" if admitted < count else headline
