@@ -161,7 +161,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot, add the objects of the files, and apply the options about the scheduler. Raises
     KschedctlError.
     """
-    from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
+    from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
     cluster = read_archive(path)
     left_out = dict[str, Gap]()

@@ -14,9 +14,9 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 KIND = "Nomination"
-SEEN = "only if kube-scheduler saw the pod change since it started"
+SEEN = "only those of pods that changed since kube-scheduler started"
 COUNTED = ByVersion(
-    "the nominations of gated pods that count",
+    "nominations of gated pods that count",
     (("", SEEN), ("1.37", "all")),
     "#139057",
 )

@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 
 COUNTS_ATTEMPTS = ByVersion(
-    "whether all attempts at a pod make it back off longer, also those that ended by errors long ago",
+    "all earlier attempts lengthen a pod's back-off, including old ones that ended with an error",
     (("", True), ("1.34", False)),
 )
 ORDERING_WINDOW = NANOSECONDS

@@ -47,7 +47,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "whether a pod that is gated hears of what its gating plugin asked for, and of nothing else",
+    "a gated pod is woken only by events for which its gating plugin registered",
     (("", False), ("1.34", True)),
 )
 
@@ -157,11 +157,11 @@ RESIZES, UNDER_WAY = "InPlacePodVerticalScaling", "InProgress"
 
 
 REACHES_SPREAD = ByVersion(
-    "whether pods that PodTopologySpread refused are told of pods of their namespace", (("", False), ("1.31", True))
+    "pods rejected by PodTopologySpread are woken by pods of their namespace", (("", False), ("1.31", True))
 )
 
 WHILE_RESIZED = ByVersion(
-    "whether any update of a pod that is being resized counts as one that makes room", (("", True), ("1.31", False))
+    "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
 )
 
 

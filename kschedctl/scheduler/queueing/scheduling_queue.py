@@ -28,9 +28,7 @@ SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
-ACTIVATION_LASTS = ByVersion(
-    "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
-)
+ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
 """In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
 

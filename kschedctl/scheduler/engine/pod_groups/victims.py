@@ -21,7 +21,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "whether pods of groups go by the priority of their group, each pod of a group that goes counted by budgets",
+    "victims in groups are ordered by the priority of the group, and PDBs count each pod of an evicted group",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )

@@ -37,7 +37,7 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
 NONE_WANTED = "the profile's minCandidateNodes… come to 0 candidates of {}, and so many kube-scheduler keeps"
 DROPPED_MAY_HELP = ByVersion(
-    "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
+    "preemption is tried on nodes that extenders left out without a reason", (("", True), ("1.32", False))
 )
 
 

@@ -18,7 +18,7 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "whether any resize of the waiting pod counts for NodeResourcesFit's hint, not only of resources it still requests",
+    "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
     (("", False), ("1.32", True)),
 )
 
