@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kschedctl.sources.archive.file import read_archive, write_archive
+from kschedctl.sources.archive_file import read_archive, write_archive
 from kueue_objects import NODES, NOW, QUEUES, build_manifest
 
 from kschedctl.api.objects import ConfigMap, ObjectMeta
