@@ -201,7 +201,7 @@ def _report_eviction(
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
-        budgets=simulation.budgets.find_protecting(victim),
+        budgets=simulation.budgets.find_protecting_budgets(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=number,

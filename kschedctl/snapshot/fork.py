@@ -150,7 +150,7 @@ class Fork:
     def nominations(self) -> tuple[Rows, Rows]:
         """Nominated rows and the positions of the nominated pods, (M,) each."""
         rows, positions = self.snapshot.nominations
-        return rows[~self._is_held_back], positions[~self._is_held_back]
+        return rows[~self._is_nominee_held_back], positions[~self._is_nominee_held_back]
 
     @property
     def unsure_nominations(self) -> tuple[Rows, Rows]:
@@ -161,10 +161,10 @@ class Fork:
         Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
-        return rows[self._is_held_back], positions[self._is_held_back]
+        return rows[self._is_nominee_held_back], positions[self._is_nominee_held_back]
 
     @cached_property
-    def _is_held_back(self) -> Bools:
+    def _is_nominee_held_back(self) -> Bools:
         """Return, for each of the snapshot's M nominations, whether its pod is kept out of the queue."""
         held_back, pods = self.settings.held_back, self.pods
         if held_back is None:

@@ -43,7 +43,7 @@ class Indexes:
 class Maintained(Protocol):
     """A derived value that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, objects: AnyObject) -> None:
+    def replace_object(self, objects: AnyObject) -> None:
         """Take note that this object replaces the one of the same kind and name."""
 
 
@@ -61,7 +61,7 @@ class ClusterObjects:
         self._replaced: dict[str, list[Struct]] = {}
         self._followers: dict[Hashable, AnyObject] = {}
         self._followers_by_kind: dict[str, list[Maintained]] = {}
-        self.replaced = 0
+        self.replaced_count = 0
         """How many objects were replaced so far."""
 
     @property
@@ -119,10 +119,10 @@ class ClusterObjects:
         """Replace objects by those of the same kind and name, and add objects with new names."""
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
-            self.replaced += len(replacements)
+            self.replaced_count += len(replacements)
             for follower in self._followers_by_kind.get(kind, ()):
                 for replacement in replacements:
-                    follower.replaced(replacement)
+                    follower.replace_object(replacement)
 
     def fork(self) -> ClusterObjects:
         """Return a copy in which objects can be replaced independently."""

@@ -148,7 +148,7 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 def is_evictable(tried: TriedNode, position: Position) -> bool:
     """Return whether the pod's PDB allows its eviction, after all evictions by the trial's changes."""
     budgets = get_budgets(tried.trial.scheduler.view)
-    selecting_budgets = budgets.find_selecting(position)
+    selecting_budgets = budgets.find_selecting_budgets(position)
     return not selecting_budgets or (
         len(selecting_budgets) == 1
         and budgets.count_allowed(selecting_budgets[0]) > _count_evictions(tried)[selecting_budgets[0]]
@@ -163,7 +163,10 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     evicted_keys = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in evicted_keys)
     return Counter(
-        name for position in positions if position is not None for name in get_budgets(view).find_selecting(position)
+        name
+        for position in positions
+        if position is not None
+        for name in get_budgets(view).find_selecting_budgets(position)
     )
 
 

@@ -114,7 +114,7 @@ class _GroupAttempt:
 
     def build_failed_results(self, error: str) -> GroupResults:
         """Return the results of groups of which no pod is tried because of an error."""
-        result = GroupResult(Status(Code.ERROR, (error,)), promised={} if self.tree else None)
+        result = GroupResult(Status(Code.ERROR, (error,)), nominated_rows={} if self.tree else None)
         return dict.fromkeys(self._list_keys(), result)
 
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:

@@ -100,7 +100,7 @@ class Inventory:
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
 
-    def replaced(self, claim: ResourceClaim) -> None:
+    def replace_object(self, claim: ResourceClaim) -> None:
         """Update allocations after a claim of the fork was replaced."""
         self._latest = None
         self.changed += [use.id for use in self.reservations.put(claim)]
