@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
+from kschedctl.lint.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -212,10 +212,10 @@ from kschedctl.scheduler.plugins.node_legend import NodeLegend
 from kschedctl.replay import kubectl
 from kschedctl.fixes.trial.changes import Fix, build_node_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 
 
-def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def forgotten(tried: TriedNode, refusal: NodeRejection) -> Iterator[Fix]:
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     command = kubectl.render_command("label", "node", name, "legend-")

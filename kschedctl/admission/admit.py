@@ -20,7 +20,7 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security_policy,
+    pod_security,
     resource_quota,
     service_account,
     tolerations,
@@ -30,11 +30,11 @@ from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
@@ -221,12 +221,12 @@ class _AdmissionRun:
         """
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
-        pod = pod_security_policy.extract_pod(request.kind, request.obj)
+        pod = pod_security.extract_pod(request.kind, request.obj)
         if not pod:
             return
-        if request.is_pod and (violation := pod_security_policy.get_enforced_standard(labels).describe_violations(pod)):
+        if request.is_pod and (violation := pod_security.get_enforced_standard(labels).describe_violations(pod)):
             raise request.forbidden(f"violates PodSecurity {violation}")
-        if warning := pod_security_policy.get_warn_standard(labels).describe_violations(pod):
+        if warning := pod_security.get_warn_standard(labels).describe_violations(pod):
             self.warnings.append(f"would violate PodSecurity {warning}")
 
 

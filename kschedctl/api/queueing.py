@@ -18,6 +18,9 @@ from kschedctl.api.objects import (
     Toleration,
 )
 
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""The label of a job or a pod that names its LocalQueue."""
+
 Amount = str | int | float
 """A quantity as it is written in a document."""
 

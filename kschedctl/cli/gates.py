@@ -41,7 +41,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
 
     ``places`` has the place of an object's manifest by the name of the object, such as ``Pod shop/web``.
     """
-    problems = document.gate_problems() if isinstance(document, Report) else None
+    problems = document.find_gate_problems() if isinstance(document, Report) else None
     if problems is None:
         return None
     findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problems(document))]

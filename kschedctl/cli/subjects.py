@@ -6,6 +6,7 @@ A Subject is a pod of the cluster, or the owner that identifies a workload or a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -28,12 +29,10 @@ from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
-    JobOutlook,
-    add_foreseen_flavors,
-    foresee_manifests,
-    foresee_stored_job,
-)
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+
+if TYPE_CHECKING:
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
 
 Subject = Pod | Owner
 
@@ -90,11 +89,13 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         documents = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
         targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        outlooks = {o.owner: o for o in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now)}
-        target_by_manifest = {
-            key: _add_queue_outlook(target, outlooks.get(key), inquiry.cluster)
-            for key, target in zip(manifests, targets, strict=True)
-        }
+        target_by_manifest = dict(zip(manifests, targets, strict=True))
+        if has_queues(inquiry.cluster):
+            from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
+
+            for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
+                target = target_by_manifest[outlook.owner]
+                target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -106,10 +107,10 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
 
 
-def _add_queue_outlook(target: TargetPod, outlook: JobOutlook | None, cluster: Cluster) -> TargetPod:
+def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
     """Return the target pod with what Kueue does with its job, and with the flavors that it gets."""
-    if outlook is None:
-        return target
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_foreseen_flavors  # noqa: PLC0415 - few clusters
+
     note = f"{target.note}; with the labels and tolerations of {outlook.flavors}" if outlook.flavors else target.note
     pod = add_foreseen_flavors(target.pod, outlook, cluster)
     return target._replace(pod=pod, note=note.removeprefix("; "), waiting_elsewhere=(outlook.report,))
@@ -160,8 +161,11 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
-    if waiting and (outlook := foresee_stored_job(inquiry.cluster, owner, inquiry.now)) is not None:
-        first = _add_queue_outlook(first, outlook, inquiry.cluster)
+    if waiting and has_queues(inquiry.cluster):
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_stored_job  # noqa: PLC0415 - few clusters
+
+        outlook = foresee_stored_job(inquiry.cluster, owner, inquiry.now)
+        first = first if outlook is None else _add_queue_outlook(first, outlook, inquiry.cluster)
     return [first, *other_targets]
 
 

@@ -22,7 +22,7 @@ from kschedctl.api.component_flags import (
 )
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
@@ -369,15 +369,6 @@ def describe(document: JsonObject) -> str:
     metadata = object_at(document, "metadata")
     name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
     return f"{document.get('kind', 'object')} {name}".strip()
-
-
-def drop_nulls(value: object) -> Any:
-    """Return the value without null fields at any depth, which the API treats as absent."""
-    if isinstance(value, Mapping):
-        return {k: drop_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list | tuple):
-        return [drop_nulls(v) for v in value]
-    return value
 
 
 def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:

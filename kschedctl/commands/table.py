@@ -177,7 +177,7 @@ TABLE = (
         HelpHeading.CHECK,
         3,
         exit_codes=FINDINGS,
-        schemas={"effective-configuration": "lint.scheduler_configuration.effective:EffectiveConfiguration"},
+        schemas={"effective-configuration": "lint.effective_configuration:EffectiveConfiguration"},
         pages={"EffectiveConfiguration": "commands.config.page:build_configuration_page"},
     ),
     CommandEntry(
@@ -282,7 +282,7 @@ TABLE = (
         exit_codes=FINDINGS,
         schemas={
             "findings": "reports.findings:Findings",
-            "lint-fixes": "commands.lint.report:LintFixes",
+            "lint-fixes": "commands.lint.fixes:LintFixes",
             "lint-rules": "reports.findings:RuleList",
             "lint-rule": "reports.findings:RuleReport",
         },

@@ -12,11 +12,10 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kschedctl.api.objects import Struct
-from kschedctl.cluster import drop_nulls
 from kschedctl.descheduling import arguments
 from kschedctl.descheduling.arguments import REQUIRED, DefaultEvictorArgs, PluginArguments, Unsigned
 from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, validate_metrics

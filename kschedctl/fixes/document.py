@@ -291,7 +291,7 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
     `waiting` are the owner's waiting pods that should get the change.
     """
     owner = find_owner(before)
-    old, new = (_build_template_document(pod, owner) for pod in (before, after))
+    old, new = (_build_written_template(pod, owner) for pod in (before, after))
     patch: JsonObject = build_strategic_patch(old, new)
     patch = wrap_in_template(owner.kind, patch)
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
@@ -299,7 +299,7 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
     return OwnerPatch(owner, patch, anew, deleted)
 
 
-def _build_template_document(pod: Pod, owner: Owner) -> dict[str, Json]:
+def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
     """Return the part of the pod that is in its owner's template, without what admission added."""
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":

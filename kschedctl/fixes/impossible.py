@@ -64,9 +64,9 @@ def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) 
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
-        for refusal in tried.find_rejections():
-            if isinstance(refusal.fact, Insufficient) and refusal.fact.exceeds_every_node:
-                first_facts.setdefault(refusal.fact.resource, refusal.fact)
+        for rejection in tried.find_rejections():
+            if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
+                first_facts.setdefault(rejection.fact.resource, rejection.fact)
     return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
 
 

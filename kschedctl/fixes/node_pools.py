@@ -84,12 +84,12 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
     """Yield the changes of each NodePool that may each be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
-        yield from _add_missing_labels(cluster, pool, pod)
-        yield from _fill_empty_labels(cluster, pool, pod)
-        yield from _add_zone(cluster, pool, pod, types)
+        yield from _iter_missing_label_corrections(cluster, pool, pod)
+        yield from _iter_empty_label_corrections(cluster, pool, pod)
+        yield from _iter_zone_corrections(cluster, pool, pod, types)
 
 
-def _add_missing_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
     """Yield the pool with wanted labels that its template neither has nor restricts."""
     template = pool.spec.template
     named = {requirement.key: requirement for requirement in template.spec.requirements}
@@ -110,7 +110,7 @@ def _add_missing_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[
             yield _build_label_correction(cluster, pool, added, summary)
 
 
-def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+def _iter_empty_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
     """Yield the pool with a value for empty labels that are topology keys of the pod.
 
     Karpenter treats an empty label as missing.
@@ -144,7 +144,7 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     )
 
 
-def _add_zone(
+def _iter_zone_corrections(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
     """Yield the node class with a subnet in the zone that the pod wants, if all its subnets are elsewhere.

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.fixes import ways
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRefusal, PluginRemedies, TriedNode, collect_label_keys
+from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRejection, PluginRemedies, TriedNode, collect_label_keys
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -35,7 +35,7 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
     return REMEDIES.get(plugin, NO_REMEDIES)
 
 
-def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
+def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the first rejection of the node, or for all of them if the pod may preempt.
 
     Later rejections are fixed once the first one is cleared. If the pod may preempt, any of them may go away with the
@@ -47,13 +47,13 @@ def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
             yield from way(tried, refusal)
 
 
-def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that do not depend on a particular node."""
-    yield from propose_fixes_at_node(tried)
-    yield from scheduling.use_other_schedulers(tried)
+    yield from iter_fixes_at_node(tried)
+    yield from scheduling.iter_scheduler_name_fixes(tried)
     if tried.trial.cycle is not None:
-        yield from scheduling.raise_priority(tried)
-        yield from new_nodes.add_one_node(tried)
+        yield from scheduling.iter_priority_class_fixes(tried)
+        yield from new_nodes.iter_added_node_fixes(tried)
 
 
 MOST_NODES_OF_TRIAL = 60
@@ -62,7 +62,7 @@ MOST_LABEL_VALUES = 40
 """Labels with more values, such as host names, do not separate cases."""
 
 
-def count_least_changes(refusals: list[NodeRefusal]) -> int:
+def count_least_changes(refusals: list[NodeRejection]) -> int:
     """Return the least number of changes that can clear the rejections.
 
     One removed pod may free several resources at once.

@@ -141,11 +141,13 @@ class RunWithoutFix(NamedTuple):
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     """Try all waiting pods of the unchanged cluster, cached with the scheduler's view."""
-    run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _replay_unchanged_queue(scheduler))
+    run: RunWithoutFix = scheduler.view.memo(
+        replay_queue_without_fix, lambda: _replay_queue_without_fix_uncached(scheduler)
+    )
     return run
 
 
-def _replay_unchanged_queue(scheduler: Scheduler) -> RunWithoutFix:
+def _replay_queue_without_fix_uncached(scheduler: Scheduler) -> RunWithoutFix:
     """Try all waiting pods of the unchanged cluster."""
     simulation = recreate_evicted(Simulation(scheduler))
     waiting = find_pending(simulation)
@@ -315,13 +317,13 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
         number = int(view.pods.info[position])
         if not _may_fit_on_empty_node(simulation, position, view.pods.infos[number], np.array([row], np.int32)):
             continue
-        if not _take_from_first_fit(nodes, view.requests[number]):
+        if not _reserve_on_first_fit(nodes, view.requests[number]):
             nodes.append(free - view.requests[number])
     wanted = view.matrix([trial.cycle.info.incoming_requests])[0]
-    return len(nodes) if _take_from_first_fit(nodes, wanted) else len(nodes) + 1
+    return len(nodes) if _reserve_on_first_fit(nodes, wanted) else len(nodes) + 1
 
 
-def _take_from_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
+def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
     """Subtract the requests (R,) from the first free amounts that cover them, and return whether there are any."""
     free = next((free for free in nodes if (requests <= free).all()), None)
     if free is None:

@@ -15,7 +15,7 @@ from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, 
 from kschedctl.fixes.ranking import harms_nobody
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.guesses import runs_on_no_feasible_node
+from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
@@ -208,7 +208,7 @@ class RemedySearch:
         """
         if any(_get_changed_objects(known) == _get_changed_objects(trial) for known in self.found):
             return
-        if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
+        if trial.cycle is not None and lacks_feasible_node_for_image(self.trials.base.pod, trial.cycle):
             return
         smaller_sets = [
             combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination
@@ -280,5 +280,5 @@ def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
 
 def _get_first_rejection(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
     """Return the node's first rejection, or None if its fact does not reveal every change."""
-    first = next((refusal[:3] for refusal in tried.find_rejections()), None) if tried.row is not None else None
+    first = next((rejection[:3] for rejection in tried.find_rejections()), None) if tried.row is not None else None
     return first if first is not None and get_plugin_remedies(first[0]).facts_tell_all else None

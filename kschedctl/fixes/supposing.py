@@ -109,11 +109,11 @@ def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
     """Return the target in a cluster with one more node of the named node's shape. Raises UsageError."""
     from kschedctl.fixes.trial.changes import apply_fixes, build_object_reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.fixes.trial.trials import apply_edits_to_cluster, fork_with_edits  # noqa: PLC0415
-    from kschedctl.fixes.ways.new_nodes import build_added_nodes  # noqa: PLC0415
+    from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix  # noqa: PLC0415
 
     scheduler, view = target.scheduler, target.scheduler.view
     (name,) = find_nodes(scheduler.cluster, (model_name,))
-    fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[name]])
+    fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[name]])
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
     changed_scheduler = Scheduler(apply_edits_to_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
     changed_scheduler.view = fork_with_edits(view, edits)  # quicker by seconds than columns of all nodes and pods anew

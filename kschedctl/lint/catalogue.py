@@ -12,10 +12,10 @@ from pkgutil import iter_modules
 
 from kschedctl.api.json_values import field_at
 from kschedctl.lint import rules
-from kschedctl.lint.findings.suppression import ANNOTATION, get_ignore_annotation, matches_rule, parse_ignores
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, FieldEdit, Rule, SetField, find_nothing, is_pod_count
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.rule import ERROR, WARNING, FieldEdit, Rule, SetField, find_nothing, is_pod_count
+from kschedctl.lint.suppression import ANNOTATION, get_ignore_annotation, matches_rule, parse_ignores
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
 HEADINGS = {

@@ -14,11 +14,11 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError, UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
-from kschedctl.lint.findings.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting, build_report
-from kschedctl.lint.findings.suppression import matches_rule
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting, build_report
+from kschedctl.lint.rule import Rule, RuleProfile, Severity
+from kschedctl.lint.suppression import matches_rule
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.unknown import UnknownKind
 

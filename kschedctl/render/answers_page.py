@@ -24,7 +24,7 @@ from kschedctl.text.counts import counted
 
 def build_answers_page(report: Answers, style: Style) -> Page:
     """Build the page of several clusters' answers."""
-    good, sentence = report.first_line()
+    good, sentence = report.build_first_line()
     pages = {a.cluster: build_page(a.document, _choose_style(a.cluster, style)) for a in report.answers}
     rows = tuple(
         (

@@ -38,7 +38,7 @@ def to_csv(document: Document) -> str:
 
 def get_csv_table(document: Document) -> CsvTable:
     """Return the main table of a document. Raises UsageError if it has none."""
-    table = document.csv_table() if isinstance(document, Report) else None
+    table = document.build_csv_table() if isinstance(document, Report) else None
     if table is None:
         raise UsageError(f"{get_answer_kind(document)} has no CSV form", hint="-o json has everything")
     return table
@@ -59,7 +59,7 @@ def render_pod_names(document: Document) -> str:
 
     Raises UsageError if the report is not about pods.
     """
-    pods = document.pod_names() if isinstance(document, Report) else None
+    pods = document.list_pod_names() if isinstance(document, Report) else None
     if pods is None:
         raise UsageError(f"{get_answer_kind(document)} has no list of pods", hint="-o json has everything")
     return "".join(f"{printable(pod)}\n" for pod in dict.fromkeys(pods))

@@ -19,7 +19,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import parse_quantities
@@ -27,7 +27,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import ValidationOptions, around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import Cluster, describe, drop_nulls
+from kschedctl.cluster import Cluster, describe
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

@@ -277,7 +277,7 @@ class QueueRun(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "QueueRun"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of bound pods, and a sentence about cycles and waiting pods."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")

@@ -158,7 +158,7 @@ class ScaleUp(Report, frozen=True):
         """The unschedulable pods for which no node has room."""
         return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the groups that grow."""
         grown = ", ".join(
             f"{increase.group} from {increase.source:,} to {increase.target:,}" for increase in self.increases
@@ -274,7 +274,7 @@ class ScaleDown(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleDown"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the nodes that are removed, with the number of unneeded nodes."""
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
         unneeded_count = f"of {counted(len(self.unneeded), 'unneeded node')}"

@@ -106,7 +106,7 @@ class Findings(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of findings by severity, and the number of objects."""
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")

@@ -184,7 +184,7 @@ class Provisioning(Report, frozen=True):
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of new nodes, and the number of pods for which they are launched."""
         pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
         node_count = len(self.new_node_claims)
@@ -313,7 +313,7 @@ class Disruption(Report, frozen=True):
         """The methods by name, in the order in which they are tried."""
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the decision of the next round."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:

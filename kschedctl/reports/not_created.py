@@ -133,6 +133,6 @@ class Admission(Report, frozen=True):
     varies: tuple[OtherOutcome, ...] = ()
     """Other answers that further tries may get by chance."""
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return whether the object is admitted, with the server's message."""
         return ("Admitted" if self.allowed else f"Refused ({self.code}):", self.message or "")

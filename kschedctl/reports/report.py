@@ -48,7 +48,7 @@ def _render(report: Report, form: str) -> object:
 class Report(Document, frozen=True):
     """A document that answers a question."""
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
 
@@ -68,27 +68,27 @@ class Report(Document, frozen=True):
             summarizes=str(getattr(self, "kind", type(self).__name__)),
             subject="",
             verdict="",
-            headline=" ".join(filter(None, self.first_line())),
+            headline=" ".join(filter(None, self.build_first_line())),
             undecided=bool(getattr(self, "undecided", False)),
             doubts=tuple(self._iter_doubts()),
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.extend_summary(summary).shorten()
 
-    def csv_table(self) -> CsvTable | None:
+    def build_csv_table(self) -> CsvTable | None:
         """Return the main table of the report for ``-o csv``, or None if it has none."""
         return None
 
-    def pod_names(self) -> Iterable[str] | None:
+    def list_pod_names(self) -> Iterable[str] | None:
         """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is not about pods."""
         return None
 
-    def gate_problems(self) -> Iterable[GateProblem] | None:
+    def find_gate_problems(self) -> Iterable[GateProblem] | None:
         """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
-    def get_section_answers(self) -> Mapping[str, str]:
-        """Return the title of each section that HTML folds away, with the section's answer in one line."""
+    def describe_sections(self) -> Mapping[str, str]:
+        """Return the title of each section that HTML folds away, with the section's state in a few words."""
         return {}
 
     def as_list(self) -> Document:
@@ -116,7 +116,7 @@ class Report(Document, frozen=True):
 
     def __str__(self) -> str:
         """Return the answer in one line, without control characters."""
-        return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
+        return printable(" ".join(filter(None, self.build_first_line())) or type(self).__name__)
 
     def _iter_doubts(self) -> Iterator[str]:
         """Yield the limits of the answer: what was not read, is not replayed, or is a bug of kube-scheduler."""
@@ -165,29 +165,29 @@ class Answers(Report, frozen=True):
         """Whether all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of clusters with a good answer."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
 
-    def csv_table(self) -> CsvTable | None:
+    def build_csv_table(self) -> CsvTable | None:
         """Return the rows of all clusters, each after the name of its cluster."""
-        tables = [(answer.cluster, answer.document.csv_table()) for answer in self.answers]
+        tables = [(answer.cluster, answer.document.build_csv_table()) for answer in self.answers]
         if any(table is None for _, table in tables):
             return None
         header = tables[0][1].header if tables else ()
         return CsvTable(("cluster", *header), ((cluster, *row) for cluster, table in tables for row in table.rows))
 
-    def pod_names(self) -> tuple[str, ...] | None:
+    def list_pod_names(self) -> tuple[str, ...] | None:
         """Return the pods of all clusters."""
-        names = [answer.document.pod_names() for answer in self.answers]
+        names = [answer.document.list_pod_names() for answer in self.answers]
         return None if None in names else tuple(pod for pods in names for pod in pods)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the problems of all clusters, each after the name of its cluster."""
         return [
             problem._replace(message=f"{answer.cluster}: {problem.message}")
             for answer in self.answers
-            for problem in answer.document.gate_problems() or ()
+            for problem in answer.document.find_gate_problems() or ()
         ]

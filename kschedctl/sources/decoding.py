@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, locate_mismatch
-from kschedctl.api.json_values import JsonObject, field_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at
 from kschedctl.api.objects import (
     CoschedulingPodGroup,
     Node,
@@ -28,7 +28,6 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.cluster import drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import to_amounts
 from kschedctl.sources.documents.place import Place

@@ -12,11 +12,10 @@ import msgspec
 
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.unknown_fields import fields_by_type, find_unknown_fields
 from kschedctl.api.versions_read import iter_unknown_paths
-from kschedctl.cluster import drop_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)

@@ -22,9 +22,9 @@ from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Rule
+from kschedctl.lint.rule import Rule
 from kschedctl.sources.documents.files import find_files
 from kschedctl.sources.documents.positions import load_objects
 from kschedctl.sources.read import read

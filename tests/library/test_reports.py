@@ -31,7 +31,7 @@ def test_a_report_is_shown_in_a_line(cluster: kschedctl.Cluster, explained: Repo
     assert "\n" not in str(explained)
     assert len(str(explained)) < 400
     assert str(kschedctl.drain(cluster, ["general-a1"])) == " ".join(
-        kschedctl.drain(cluster, ["general-a1"]).first_line()
+        kschedctl.drain(cluster, ["general-a1"]).build_first_line()
     )
 
 

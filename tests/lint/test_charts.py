@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.positions import load_objects
 
 CHARTS = Path(__file__).parent / "charts"

@@ -15,8 +15,8 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import ConfigurationError
+from kschedctl.lint.configuration_rules import check_configuration
 from kschedctl.lint.objects.subject import Subject, format_path
-from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.validation import iter_version_mismatches
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

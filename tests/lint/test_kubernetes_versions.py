@@ -15,8 +15,8 @@ from kschedctl.api.validation.unknown_fields import fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES, read_example
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.scheduler.configuration.version_fields import FIELDS
 from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, FeatureGates
 

@@ -13,8 +13,8 @@ import kschedctl
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.lint.catalogue import FAMILIES
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
 
 RULES = FAMILIES["Kueue's queues"]
 API = "kueue.x-k8s.io/v1beta2"

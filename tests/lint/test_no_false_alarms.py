@@ -15,8 +15,8 @@ from kschedctl.api.objects import PodSpec, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.analysis.facts import ClusterFacts
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.sources.documents.positions import load_objects

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from kschedctl.cluster import Cluster
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Severity
+from kschedctl.lint.rule import Severity
 from kschedctl.sources.documents.positions import load_objects
 
 PLANTED = Path(__file__).with_name("planted")

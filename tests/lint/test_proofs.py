@@ -14,8 +14,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.new_pods import create_target
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.lint.catalogue import read_example
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import choose_rules, lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.positions import load_objects
 from kschedctl.text.counts import counted

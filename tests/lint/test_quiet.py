@@ -8,8 +8,8 @@ import yaml
 
 from kschedctl.api.objects import PriorityClass
 from kschedctl.cluster import Cluster
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
 from kschedctl.sources.documents.positions import parse_objects
 

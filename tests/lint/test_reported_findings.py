@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cli.main import main
-from kschedctl.lint.findings.suppression import matches_path
+from kschedctl.lint.suppression import matches_path
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import choose_rules, lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
 from kschedctl.sources.documents.positions import parse_objects
 

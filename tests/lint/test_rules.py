@@ -26,9 +26,9 @@ from kschedctl.lint.catalogue import (
     read_example,
     render_rule_table,
 )
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Rule
+from kschedctl.lint.rule import Rule
 from kschedctl.lint.rules import spread
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -84,7 +84,7 @@ def test_table_is_current() -> None:
 
 
 NEW_RULE = """
-from kschedctl.lint.framework.rule import NOTE, Rule
+from kschedctl.lint.rule import NOTE, Rule
 
 
 def check(context):

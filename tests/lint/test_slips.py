@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cli.main import main
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Severity
+from kschedctl.lint.rule import Severity
 from kschedctl.reports.findings import Finding
 from kschedctl.sources.documents.positions import load_objects
 

@@ -10,8 +10,8 @@ import pytest
 from kschedctl.api.defaults import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import choose_rules, lint
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.reports.findings import Finding
 

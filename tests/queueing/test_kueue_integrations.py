@@ -12,14 +12,13 @@ import pytest
 
 from kschedctl.api.objects import ObjectMeta, Pod, PodAnnotations, PodMeta, PodSpec, PodTemplateSpec, PriorityClass
 from kschedctl.api.ownership import Owner
-from kschedctl.api.queueing import KueueWorkload, SliceConstraint, TopologyRequest, WorkloadPriorityClass
+from kschedctl.api.queueing import QUEUE_LABEL, KueueWorkload, SliceConstraint, TopologyRequest, WorkloadPriorityClass
 from kschedctl.api.workloads import Deployment, DeploymentSpec, Job, JobSpec, StatefulSet, StatefulSetSpec, get_identity
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import KueueRelease, build_feature_gates
 from kschedctl.queueing.kueue.integrations import (
     MIN_PARALLELISM_ANNOTATION,
     PRIORITY_CLASS_LABEL,
-    QUEUE_LABEL,
     NotIntegratedError,
     PriorityClasses,
     build_workload_name,

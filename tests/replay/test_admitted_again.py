@@ -57,7 +57,7 @@ def test_what_is_over_its_quota_is_not_made_again() -> None:
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
     assert not report.moved
-    assert "2 pods are not created again" in " ".join(report.first_line())
+    assert "2 pods are not created again" in " ".join(report.build_first_line())
     steps = whatif(
         cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
     )
@@ -77,7 +77,7 @@ def test_steps_count_one_after_the_other() -> None:
     document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
     report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
-    assert report.first_line()[0] == "Not created:"
+    assert report.build_first_line()[0] == "Not created:"
 
 
 def test_scaling_counts() -> None:

@@ -100,7 +100,7 @@ def test_as_many_as_there_is_room_for(hard: Json, used: Json, created: int, word
     assert report.placed == created
     (failure,) = lacking.failures
     assert failure.message.startswith(f'pods "web-*" is forbidden: exceeded quota: q, requested: {words}')
-    verdict, told = report.first_line()
+    verdict, told = report.build_first_line()
     assert verdict == "Not created:"
     assert told.startswith(f"{6 - created} of 6 pods")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import ConfigurationError
+from kschedctl.lint.configuration_rules import check_configuration
 from kschedctl.lint.objects.subject import Subject
-from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 

@@ -64,7 +64,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
         f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
     )
     rows = tuple(
-        (Marked(_summarize_section(section), _find_section_tone(section)), section.name, section.headline)
+        (Marked(section.describe_state(), _find_section_tone(section)), section.name, section.headline)
         for section in report.sections
     )
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
@@ -91,19 +91,6 @@ def _find_section_tone(section: Section) -> Tone:
     """Return the tone of the gravest finding, or of the state if the section has no findings."""
     gravest = min((SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in section.findings), default=0)
     return SEVERITIES[SEVERITIES_BY_GRAVITY[gravest]] if section.state == FINDINGS else STATES[section.state]
-
-
-def _summarize_section(section: Section) -> str:
-    """Return the number of errors and warnings, or the state if the section has no findings.
-
-    Notes are not counted, since they leave a section sound.
-    """
-    if section.state != FINDINGS:
-        return section.state
-    numbers = {
-        level: sum(finding.severity == level for finding in section.findings) for level in SEVERITIES_BY_GRAVITY[:-1]
-    }
-    return ", ".join(count(number, level) for level, number in numbers.items() if number)
 
 
 # -- a section --------------------------------------------------------------------------------------------------------

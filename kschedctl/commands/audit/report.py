@@ -66,9 +66,9 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return whether a section has a finding of this severity or a graver one."""
         return any(section.has_at_least(severity) for section in self.sections)
 
-    def get_section_answers(self) -> dict[str, str]:
-        """Return the headline of each section."""
-        return {section.title: section.headline for section in self.sections}
+    def describe_sections(self) -> dict[str, str]:
+        """Return the state of each section; the headlines stand in the table above."""
+        return {section.title: section.describe_state() for section in self.sections}
 
     def as_list(self) -> Findings:
         """Return the findings of all sections."""

@@ -55,7 +55,7 @@ def build_page(report: Capacity, style: Style) -> Page:
 
 def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     """Build the part about a shape. With `named`, the headline names the shape."""
-    name, fit, where = shape.first_line()
+    name, fit, where = shape.build_first_line()
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )

@@ -79,7 +79,7 @@ class ShapeCapacity(Document, frozen=True):
         both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"
         return f"{both}: {number}, then {said}"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the shape, how many more of it fit, and on how many nodes."""
         number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
         on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
@@ -103,16 +103,16 @@ class Capacity(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many pods of the first shape fit."""
-        return self.shapes[0].first_line() if self.shapes else ()
+        return self.shapes[0].build_first_line() if self.shapes else ()
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add how many pods of each shape fit, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each shape and each node that takes pods of it."""
         rows = [
             (shape.shape, shape.fits, node, pods, shape.message)

@@ -1,6 +1,6 @@
 """The command `config`: is this KubeSchedulerConfiguration valid, and what does it do?
 
-The rules are in `kschedctl/lint/scheduler_configuration`.
+The rules are in `kschedctl/lint/configuration_rules.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.lint.findings.reporting import build_report
+from kschedctl.lint import configuration_rules
+from kschedctl.lint import effective_configuration as effective
+from kschedctl.lint.effective_configuration import EffectiveConfiguration
 from kschedctl.lint.objects.subject import Location, Subject
-from kschedctl.lint.scheduler_configuration import checks, effective
-from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration
+from kschedctl.lint.reporting import build_report
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -54,5 +55,5 @@ def check_configuration(
     """
     gates = FeatureGates(kube_version, feature_gates or {})
     subject = Subject(KIND, "", document=document, location=place)
-    report = build_report(checks.check_configuration(subject, gates, nodes), checked_count=1)
+    report = build_report(configuration_rules.check_configuration(subject, gates, nodes), checked_count=1)
     return replace(report, tool_version=VERSION)

@@ -24,8 +24,8 @@ from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
-from kschedctl.lint.framework.rule import Severity
-from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration
+from kschedctl.lint.effective_configuration import EffectiveConfiguration
+from kschedctl.lint.rule import Severity
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.sources.documents.positions import LocatedObject, load_objects
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration, EffectiveProfile
+from kschedctl.lint.effective_configuration import EffectiveConfiguration, EffectiveProfile
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph
 from kschedctl.render.tables import PLAIN, build_struct_table, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone

@@ -12,7 +12,7 @@ from kschedctl.text.counts import counted
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
-    first, *autoscaler = report.first_line()
+    first, *autoscaler = report.build_first_line()
     tone = Tone.GOOD if report.removable else Tone.PLAIN
     if report.undecided or report.interrupted:
         tone = Tone.WARNING

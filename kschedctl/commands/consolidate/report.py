@@ -92,7 +92,7 @@ class NodeConsolidation(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Consolidation"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many nodes could be removed, and what that saves."""
         moved = sum(node.pods for node in self.removable)
         verdict = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could go"

@@ -45,7 +45,7 @@ def build_page(report: Drain, style: Style) -> Page:
 
 def _build_verdict(report: Drain) -> Paragraph:
     """Build the line with the verdict."""
-    verdict, nodes, sentence = report.first_line()
+    verdict, nodes, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD

@@ -83,7 +83,7 @@ class Drain(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict, the nodes, and the numbers of pods by what becomes of them."""
         verdict = "Can be drained, with disruption:" if self.drained else "Cannot be drained:"
         if self.safe:
@@ -141,7 +141,7 @@ class Drain(Report, frozen=True):
             },
         )
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each pod of the drained nodes, and for each pod that preemption evicts for one of these."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
@@ -151,14 +151,14 @@ class Drain(Report, frozen=True):
         rows += [(pod, "Returned", "", "", "") for pod in self.returned]
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),
         )
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the pods that block the drain, get no node, are lost, come back or are evicted."""
         returned = "comes back to a drained node: it tolerates the cordon"
         return [

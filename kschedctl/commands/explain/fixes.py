@@ -10,7 +10,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
-from kschedctl.fixes.proposals import propose_fixes_anywhere, propose_fixes_at_node
+from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
 from kschedctl.fixes.rollouts import Rollouts
@@ -103,8 +103,8 @@ def search_fixes(
     """Search for fixes. Return the search and the fixes, best first."""
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
-        propose_fixes_at_node,
-        propose_fixes_anywhere,
+        iter_fixes_at_node,
+        iter_fixes_anywhere,
         wishes,
         progress=progress,
     )

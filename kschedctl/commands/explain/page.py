@@ -313,7 +313,7 @@ def _build_node_row(node: NodeReport, style: Style) -> Row:
 
 def build_explanations_page(report: Explanations, style: Style) -> Page:
     """Build the page of several explanations: an overview table, then the pods that need attention."""
-    fine_count, sentence = report.first_line()
+    fine_count, sentence = report.build_first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     if not all_fine:
         tone = Tone.BAD

@@ -47,7 +47,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
         return (*build_held_back_lines(report.waiting_elsewhere), *_build_nothing_waits_line(report))
     if not pods:
         tone = Tone.WARNING if report.undecided or waiting_elsewhere else Tone.GOOD
-        nothing, where = report.first_line()
+        nothing, where = report.build_first_line()
         elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
         return (
             *creation_failures,
@@ -56,7 +56,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
             *waiting_elsewhere,
             *elsewhere,
         )
-    (title,) = report.first_line()
+    (title,) = report.build_first_line()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
     return (
         *table,
@@ -76,7 +76,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
 def _build_nothing_waits_line(report: PendingPods) -> Page:
     """Build the line that says that the named objects wait for nothing."""
-    return () if report.waiting_elsewhere else (paragraph(*report.first_line()),)
+    return () if report.waiting_elsewhere else (paragraph(*report.build_first_line()),)
 
 
 def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:

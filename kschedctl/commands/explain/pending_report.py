@@ -95,7 +95,7 @@ class PendingPods(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pending pods and causes, or a line about the objects that wait elsewhere."""
         pods = sum(len(group.pods) for group in self.groups)
         waiting = count_by_state(self.waiting_elsewhere)
@@ -130,18 +130,18 @@ class PendingPods(Report, frozen=True):
         fixes = tuple(fix.to_short_fix() for fix in list_fixes(self.waiting_elsewhere))
         return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes)
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each creation failure, pending pod, and object that waits elsewhere."""
         missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
         waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
         elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
         return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting, *elsewhere])
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the names of the pending pods."""
         return tuple(pod for group in self.groups for pod in group.pods)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each cause of pods that are not created or not scheduled."""
         waiting = [
             GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))

@@ -485,7 +485,7 @@ class Explanation(_ExtenderPart, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline."""
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
@@ -524,12 +524,12 @@ class Explanation(_ExtenderPart, frozen=True):
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each node and reason, or one row if no node was evaluated."""
-        return CsvTable(NODE_HEADER, self.csv_rows())
+        return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
-    def csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield the rows of `csv_table`."""
+    def iter_csv_rows(self) -> Iterator[Sequence[object]]:
+        """Yield the rows of `build_csv_table`."""
         failure = self.not_created
         if failure is not None and not failure.past:
             yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
@@ -543,11 +543,11 @@ class Explanation(_ExtenderPart, frozen=True):
         if not self.nodes:
             yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the pod."""
         return (self.pod,)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the reason why the pod is not created or not scheduled."""
         if self.not_created is not None and not self.not_created.past:
             return [self.not_created.gate_problem]
@@ -575,7 +575,7 @@ class Explanations(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pods that have a node or would get one."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
@@ -590,14 +590,14 @@ class Explanations(Report, frozen=True):
         )
         return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""
-        return CsvTable(NODE_HEADER, (row for explanation in self.explanations for row in explanation.csv_rows()))
+        return CsvTable(NODE_HEADER, (row for explanation in self.explanations for row in explanation.iter_csv_rows()))
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the explained pods."""
         return tuple(explanation.pod for explanation in self.explanations)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the problems of all explained pods."""
-        return [problem for explanation in self.explanations for problem in explanation.gate_problems()]
+        return [problem for explanation in self.explanations for problem in explanation.find_gate_problems()]

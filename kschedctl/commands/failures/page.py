@@ -47,7 +47,7 @@ FAILURES_SHOWN = 20
 
 def build_page(report: Failures, style: Style) -> Page:
     """Build the page: the verdict, the ranking of failures, and the reasons of the worst failure."""
-    question, answer, sentence = report.first_line()
+    question, answer, sentence = report.build_first_line()
     unsafe = not all(failure.safe for failure in report.failures)
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
     worst = report.failures[0] if report.failures else None

@@ -80,7 +80,7 @@ class Failures(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return whether the cluster survives the simulated losses, and how many were tried."""
         unsafe = sum(not failure.safe for failure in self.failures)
         failures = counted(self.scenarios, "failure")
@@ -109,7 +109,7 @@ class Failures(Report, frozen=True):
             figures=figures,
         )
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each simulated failure, the worst first."""
         rows = [
             (rank, loss.name, len(loss.nodes), loss.displaced, loss.unplaced, loss.evicted, loss.lost)
@@ -117,11 +117,11 @@ class Failures(Report, frozen=True):
         ]
         return CsvTable(("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), rows)
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the pods that some failure leaves without a node."""
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the failures that leave pods without a node or preempt pods."""
         return [
             GateProblem(

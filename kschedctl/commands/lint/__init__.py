@@ -2,7 +2,7 @@
 
 The rules are in `kschedctl/lint`. Read `command` first, which has the options. `settings` reads the settings of a
 project and chooses files and objects, `described_cluster` finds a cluster among the manifests, `fixes` applies safe
-fixes (`report` is their document), and `page` shows findings.
+fixes, and `page` shows findings.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.commands.lint.described_cluster import DescribedCluster, find_described_cluster
 from kschedctl.errors import UsageError
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import build_findings, choose_rules, find_problems
-from kschedctl.lint.findings.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
 from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting
+from kschedctl.lint.rule import Rule, RuleProfile, Severity
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import find_files, relative_path

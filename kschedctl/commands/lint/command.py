@@ -24,8 +24,7 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, build_context, build_report
 from kschedctl.commands.lint.described_cluster import DescribedCluster
-from kschedctl.commands.lint.fixes import Linted, LintFixer
-from kschedctl.commands.lint.report import LintFixes
+from kschedctl.commands.lint.fixes import Linted, LintFixer, LintFixes
 from kschedctl.commands.lint.settings import (
     LintFilters,
     Project,
@@ -36,11 +35,11 @@ from kschedctl.commands.lint.settings import (
 )
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import build_rule_list, build_rule_report
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import LintSettings, choose_rules, find_problems, get_rule
-from kschedctl.lint.findings.reporting import Reporting
-from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import RuleProfile, Severity
+from kschedctl.lint.reporting import Reporting
+from kschedctl.lint.rule import RuleProfile, Severity
+from kschedctl.lint.suppression import STDIN_NAME, render_baseline
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path

@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kschedctl.commands.lint.report import FileFixes, LintFixes
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import INVALID
-from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.objects.subject import Problem, format_path
+from kschedctl.lint.rule import Rule
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.sources.documents.positions import LocatedObject, Text, parse_objects
@@ -29,6 +28,24 @@ Problems = Sequence[tuple[Rule, Problem]]
 Linted = tuple[Findings, Problems]
 FindingKey = tuple[str, str, str]
 """The rule, file and object of a finding, which stay the same when a field of the object changes."""
+
+
+class FileFixes(Document, frozen=True):
+    """The fixes of a file."""
+
+    file: str
+    diff: str
+    """The unified diff of the file."""
+    findings: tuple[Finding, ...]
+    """The findings that the fixes correct."""
+
+
+class LintFixes(Document, frozen=True):
+    """The files that --fix would change."""
+
+    files: tuple[FileFixes, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "LintFixes"
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _describe_skipped(report: Findings, style: Style) -> str:
 
 def _build_summary(report: Findings) -> list[Cell]:
     """Return the cells of the summary line, colored by the worst severity."""
-    verdict, *checked = report.first_line()
+    verdict, *checked = report.build_first_line()
     good_tone = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
     return [Marked(verdict, SEVERITIES[_find_worst_severity(report)] if report.findings else good_tone), *checked]
 

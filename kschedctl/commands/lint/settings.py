@@ -15,9 +15,9 @@ import typer
 from kschedctl.api.labels import parse_selector
 from kschedctl.errors import InputError
 from kschedctl.lint.engine import LintSettings, check_rules_exist, parse_settings
-from kschedctl.lint.findings.reporting import LintScope
-from kschedctl.lint.findings.suppression import PathIgnores, matches_path, parse_baseline
-from kschedctl.lint.framework.rule import Severity
+from kschedctl.lint.reporting import LintScope
+from kschedctl.lint.rule import Severity
+from kschedctl.lint.suppression import PathIgnores, matches_path, parse_baseline
 from kschedctl.sources.documents.documents import SMALL, load_documents
 from kschedctl.sources.documents.files import STDIN, display_path, open_file
 

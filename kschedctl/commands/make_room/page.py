@@ -13,7 +13,7 @@ from kschedctl.text.counts import counted, first_few
 
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
-    verdict, pods, sentence = report.first_line()
+    verdict, pods, sentence = report.build_first_line()
     if report.undecided or report.interrupted:
         tone = Tone.WARNING
     elif report.fits:

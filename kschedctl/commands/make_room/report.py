@@ -114,7 +114,7 @@ class MakeRoom(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict with the number of moves, the pods, and a sentence about them."""
         moves = counted(len(self.moves), "pod")
         subject = first_few(self.pods)

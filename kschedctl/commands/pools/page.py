@@ -14,7 +14,7 @@ from kschedctl.text.counts import first_few
 
 def build_pools_page(report: NodePools, style: Style) -> Page:
     """Build the page: doubts, a table of pools, and sources."""
-    first, pending = report.first_line()
+    first, pending = report.build_first_line()
     cells: Mapping[str, Callable[[PoolReport], str]] = {
         "shapes": lambda pool: first_few(pool.shapes, 1),
         "free_cpu": lambda pool: format_rounded(CPU, pool.free_cpu) if pool.nodes else "",

@@ -60,7 +60,7 @@ class NodePools(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "NodePools"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the numbers of pools, nodes and pending pods."""
         nodes = counted(sum(pool.nodes for pool in self.pools), "node")
         return (f"{counted(len(self.pools), 'pool')}, {nodes}", f"{counted(self.pending, 'pending pod')}")

@@ -25,7 +25,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: new nodes first, then pods without a node and each pool's reasons."""
     return (
         *_build_unknown(report.unknown),
-        _build_headline(report.first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
+        _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_faults(report),
@@ -53,7 +53,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     title = "What each method finds; the first of them ends the round"
     return (
         *_build_unknown(report.unknown),
-        _build_headline(report.first_line(), Tone.GOOD if commands else Tone.PLAIN),
+        _build_headline(report.build_first_line(), Tone.GOOD if commands else Tone.PLAIN),
         *build_table(commands, columns, build_row, style, title=title),
         *build_struct_table(report.fates, style, title="Each node alone, whatever budgets say", full=False),
         *([ONE_RUN] if commands else []),

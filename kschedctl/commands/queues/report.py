@@ -114,7 +114,7 @@ class KueueQueues(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "KueueQueues"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many Workloads wait in how many queues, and how many of them would get quota now."""
         if not self.queues:
             return ("No ClusterQueues",)
@@ -136,6 +136,6 @@ class KueueQueues(Report, frozen=True):
         }
         return replace(summary, figures=figures, doubts=(*summary.doubts, *self.doubts, *self.problems))
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return the table of quotas."""
         return to_csv_table(QuotaUsage, self.quotas)

@@ -113,7 +113,7 @@ class Rebalancing(Report, frozen=True):
         """The number of pods that are evicted more than once."""
         return len({step.pod for step in self.steps if step.again})
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of evictions, whether they come to an end, and the numbers of exceptions."""
         held_back = sum(group.pods for group in self.held)
         exceptions = (

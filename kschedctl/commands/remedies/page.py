@@ -54,14 +54,14 @@ def _build_verdict(report: Remedies) -> Page:
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, describe_unread(doubts)), paragraph(report.headline))
-    _, _, headline_text = report.first_line()
+    _, _, headline_text = report.build_first_line()
     headline: Page = (paragraph(pod, mark_verdict(report.verdict, ":"), headline_text),)
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait."""
-    title, *scope = report.first_line()
+    title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
         elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()

@@ -54,7 +54,7 @@ class Remedies(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict and the headline."""
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
@@ -119,7 +119,7 @@ class RemediesOfMany(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the pods get a node with the chosen changes."""
         if not self.waiting:
             scope_text = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text

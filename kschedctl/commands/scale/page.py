@@ -33,7 +33,7 @@ STATES = {
 
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     """Build the page of a scale-up: the groups that grow, then why other groups do not."""
-    first, pods = report.first_line()
+    first, pods = report.build_first_line()
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
     return (
@@ -124,7 +124,7 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the nodes that are deleted, then the other nodes with their reasons."""
-    first, details = report.first_line()
+    first, details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
     nodes = sorted(

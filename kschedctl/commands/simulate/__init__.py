@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -58,12 +59,7 @@ from kschedctl.replay.settling import build_resulting_cluster, list_victims, rec
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
-    JobOutlook,
-    apply_outlook,
-    foresee_manifests,
-    remove_preempted_pods,
-)
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
@@ -72,6 +68,9 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+
+if TYPE_CHECKING:
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
 
 MAX_STUCK_WITH_FIXES = 3
 """The number of rollouts stuck at quotas whose fixes are replayed."""
@@ -379,12 +378,7 @@ def prepare_simulation(
     cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    queue_outlooks = {outlook.owner: outlook for outlook in _foresee_new_jobs(cluster, workloads)}
-    workloads = [
-        apply_outlook(queue_outlooks[owner], cluster) if (owner := get_identity(w)) in queue_outlooks else w
-        for w in workloads
-    ]
-    cluster = remove_preempted_pods(cluster, queue_outlooks.values()) if queue_outlooks else cluster
+    cluster, workloads, queue_outlooks = _admit_by_queues(cluster, workloads)
     creation = create_objects(cluster, workloads, include_denied=documents is not None)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
@@ -424,13 +418,32 @@ def prepare_simulation(
     )
 
 
-def _foresee_new_jobs(cluster: Cluster, workloads: Iterable[Struct]) -> list[JobOutlook]:
-    """Return what Kueue would do with the workloads that it does not know yet.
+class _QueuedWorkloads(NamedTuple):
+    """The workloads of the manifests after Kueue has admitted or suspended those that name a queue."""
+
+    cluster: Cluster
+    """Without the pods that Kueue preempts."""
+    workloads: list[Struct]
+    outlooks: Mapping[Owner, JobOutlook]
+    """What Kueue does with the workloads that name a queue."""
+
+
+def _admit_by_queues(cluster: Cluster, workloads: list[Struct]) -> _QueuedWorkloads:
+    """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
 
     CronJobs make no pods now, and objects that exist have a Workload.
     """
+    if not has_queues(cluster):
+        return _QueuedWorkloads(cluster, workloads, {})
+    from kschedctl.replay.waiting_elsewhere import kueue_jobs  # noqa: PLC0415 - few clusters
+
     new = [w for w in workloads if not w.metadata.uid and not isinstance(w, CronJob)]  # type: ignore[attr-defined]
-    return foresee_manifests(cluster, new)
+    outlooks = {outlook.owner: outlook for outlook in kueue_jobs.foresee_manifests(cluster, new)}
+    queued_workloads = [
+        kueue_jobs.apply_outlook(outlooks[owner], cluster) if (owner := get_identity(w)) in outlooks else w
+        for w in workloads
+    ]
+    return _QueuedWorkloads(kueue_jobs.remove_preempted_pods(cluster, outlooks.values()), queued_workloads, outlooks)
 
 
 def _update_quotas(

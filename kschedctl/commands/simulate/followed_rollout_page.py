@@ -70,7 +70,7 @@ def build_page(report: FollowedRollout, style: Style) -> Page:
 
 def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
     """Yield the verdict, and how many placements overlapping bindings or sampling may explain."""
-    verdict, sentence = report.first_line()
+    verdict, sentence = report.build_first_line()
     agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
     yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
     reordered = sum(bool(placement.order) for placement in report.placements)

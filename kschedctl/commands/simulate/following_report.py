@@ -56,7 +56,7 @@ class FollowingReport(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Following"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the pods were placed."""
         placed = sum(bool(step.node) for step in self.steps)
         return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{describe_doubt(self.unknown)}",)
@@ -135,7 +135,7 @@ class FollowedRollout(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "FollowedRollout"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many placements agree with the replay, and how many do not."""
         pods = counted(len(self.placements), "pod")
         verdict = "As replayed:" if self.agree else "Nothing compared:"
@@ -193,7 +193,7 @@ class SamplingReport(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Sampling"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many pods were tried on how many nodes."""
         tried = f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}"
         return (f"{tried}{describe_doubt(self.unknown)}",)

@@ -59,7 +59,7 @@ def _build_verdict(report: SimulationReport) -> Page:
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption_line(True, "nothing was known by then")
-    verdict, sentence = report.first_line()
+    verdict, sentence = report.build_first_line()
     good_tone = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.unplaced_count if report.growth else unplaced

@@ -98,7 +98,7 @@ class SimulationReport(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict, and a sentence: how many pods get a node, or why there are none to schedule."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
@@ -177,18 +177,18 @@ class SimulationReport(Report, frozen=True):
             return "Not all scheduled"
         return "Scheduled, others wait elsewhere" if self.waiting_elsewhere else "All scheduled"
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each pod that was placed, stays pending or is evicted."""
         placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
         waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
         evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
         return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the pods without a node."""
         return tuple(pod for group in self.pending for pod in group.pods)
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return the pods that are not created, get no node or are evicted."""
         return [
             *(workload.gate_problem for workload in self.not_created),

@@ -13,7 +13,7 @@ from kschedctl.text.counts import counted
 
 def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
-    first, *notes = report.first_line()
+    first, *notes = report.build_first_line()
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
     searched_text = f"{report.tried:,} of {counted(report.candidates, 'set')} to begin with were searched to the end"

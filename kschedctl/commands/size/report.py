@@ -109,7 +109,7 @@ class NodeSizing(Report, frozen=True):
         """Whether all pods are created and get a node."""
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many nodes are needed, what they cost, and the lower bound."""
         return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 

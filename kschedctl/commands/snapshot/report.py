@@ -74,7 +74,7 @@ class SnapshotDiff(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotDiff"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of differences and the names of the snapshots."""
         if not (self.changes or self.scheduler):
             return "No difference", "that scheduling reads"

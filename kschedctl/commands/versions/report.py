@@ -40,6 +40,6 @@ class VersionChanges(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "VersionChanges"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of changes and the range of versions."""
         return counted(len(self.changes), "change"), f"from {self.versions[0]} to {self.versions[-1]}"

@@ -43,7 +43,7 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     if report.not_created:
         return (*iter_not_created_lines(report.not_created, style), *_build_workload_line(report))
     waits = report.queue == UNSCHEDULABLE
-    pod, sentence = report.first_line()
+    pod, sentence = report.build_first_line()
     headline = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
@@ -73,7 +73,7 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each."""
-    title, *scope = report.first_line()
+    title, *scope = report.build_first_line()
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
@@ -85,7 +85,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     """Build the page on given changes: how many pods they wake, then a table per change."""
-    (title,) = report.first_line()
+    (title,) = report.build_first_line()
     woken = any(answer.woken for answer in report.answers)
     watched = [change for change in report.changes if change not in report.unheard]
     shown, note = limit_rows_by_style(watched, style, SECTIONS_SHOWN)
@@ -153,7 +153,7 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
 
 def build_between_page(report: WakesBetween, style: Style) -> Page:
     """Build the page on two moments: each pod and what woke it, missed pods first."""
-    (summary,) = report.first_line()
+    (summary,) = report.build_first_line()
     heard = f"{count(report.changes, 'change')} that the scheduler heard of, {report.unheard:,} that it did not"
     if not report.pods:
         return (paragraph(Marked(summary, Tone.GOOD), f"{report.before} and {report.after}: {heard}"),)

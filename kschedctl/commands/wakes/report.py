@@ -63,7 +63,7 @@ class WakeUps(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the pod and what would wake it."""
         return (self.pod, self.headline + describe_doubt(self.unknown))
 
@@ -83,7 +83,7 @@ class WakeUpsOfMany(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUpsOfMany"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pods that wait for an event."""
         if not self.pods:
             return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
@@ -135,7 +135,7 @@ class Wakes(Report, frozen=True):
         """Whether the scheduler retries the pod."""
         return self.moved and bool(self.after)
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the pod and its queue after the change."""
         if self.woken:
             sentence = f"woken, to {self.after}"
@@ -169,7 +169,7 @@ class WakesOfMany(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of woken pods, and the changes."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
@@ -227,7 +227,7 @@ class WakesBetween(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesBetween"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pods that fit although no change woke them."""
         if not self.pods:
             return ("No pod was pending in both",)

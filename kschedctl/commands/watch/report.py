@@ -52,7 +52,7 @@ class ClusterMetrics(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ClusterMetrics"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the numbers of pending and stuck pods."""
         waiting, stuck = (self.sum_values(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")

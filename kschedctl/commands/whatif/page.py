@@ -56,7 +56,7 @@ def build_page(report: WhatIf, style: Style) -> Page:
 
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the pending pods and the compared schedulers."""
-    verdict, *sentences = report.first_line()
+    verdict, *sentences = report.build_first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
     tone = Tone.BAD if newly_pending or report.not_created else fine

@@ -146,7 +146,7 @@ class WhatIf(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the numbers of affected pods by change."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
@@ -168,15 +168,15 @@ class WhatIf(Report, frozen=True):
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each pod that ends up elsewhere."""
         return to_csv_table(PodChange, self.changes)
 
-    def pod_names(self) -> tuple[str, ...]:
+    def list_pod_names(self) -> tuple[str, ...]:
         """Return the newly pending pods."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
-    def gate_problems(self) -> list[GateProblem]:
+    def find_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each newly pending pod, for a CI gate to report."""
         return [
             GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")

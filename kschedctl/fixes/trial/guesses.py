@@ -85,7 +85,7 @@ def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]
         yield from pod.spec.node_selector.items()
 
 
-def runs_on_no_feasible_node(pod: Pod, cycle: Cycle) -> bool:
+def lacks_feasible_node_for_image(pod: Pod, cycle: Cycle) -> bool:
     """Return whether each feasible node has another platform than the pod's image is built for."""
     for label, value in find_image_platform(pod, selectors=False).items():
         column = cycle.view.nodes.label(label)

@@ -171,11 +171,11 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
         return trial
     for result in run_post_filter(cycle).results.values():
         if result.nominated_node and isinstance(result.report, Preemption):
-            return _with_victims(trial, cycle.view, result.nominated_node, result.report)
+            return _add_victims(trial, cycle.view, result.nominated_node, result.report)
     return trial
 
 
-def _with_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node and the victims that preemption chose there."""
     candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[node]))

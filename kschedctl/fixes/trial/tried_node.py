@@ -19,7 +19,7 @@ from kschedctl.snapshot.node_order import HOSTNAME
 NODE_NAME_FIELD = "metadata.name"
 
 
-class NodeRefusal(NamedTuple):
+class NodeRejection(NamedTuple):
     """A plugin's rejection of a node."""
 
     plugin: str
@@ -48,7 +48,7 @@ class TriedNode:
         assert self.row is not None
         return self.row
 
-    def find_rejections(self) -> list[NodeRefusal]:
+    def find_rejections(self) -> list[NodeRejection]:
         """Return the node's rejections in the profile's order, or only PreFilter's rejection if that rejects all
         nodes.
         """
@@ -57,19 +57,21 @@ class TriedNode:
         outcome = self.cycle.pre_filter
         if outcome.status.rejected and outcome.plugin:
             result = outcome.results[outcome.plugin]
-            return [NodeRefusal(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
+            return [NodeRejection(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
-        node_refusals = [
-            NodeRefusal(plugin, rejection.reason, _build_fact(rejection, self.row), rejection)
+        node_rejections = [
+            NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row), rejection)
             for plugin, verdict in self._get_verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
         if not select_allowed_nodes(outcome, self.cycle.view)[self.row]:
-            refusing = {refusal.plugin for refusal in node_refusals}
-            node_refusals += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
-        return node_refusals
+            refusing = {refusal.plugin for refusal in node_rejections}
+            node_rejections += [
+                NodeRejection(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing
+            ]
+        return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:
         """Return the Filter verdicts that decided about the node, which may consider nominated pods."""
@@ -116,7 +118,7 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     return hosts[0] if hosts and not any(host in existing_hosts for host in hosts) else ""
 
 
-ProposeFixes = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]
+ProposeFixes = Callable[[TriedNode, NodeRejection], Iterator[Fix]]
 """Proposes fixes for a rejection of a node."""
 
 

@@ -159,7 +159,7 @@ def build_binding(
     )
 
 
-def recreate_claim(
+def iter_claim_recreation_fixes(
     tried: TriedNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
@@ -188,7 +188,7 @@ def recreate_claim(
     edits = (*deletion.edits, ObjectEdit(key, change), *extra_edits)
     if ephemeral and not keeps_spec:
         commands = deletion.preparation
-        edits = (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new))))
+        edits = (*edits, *build_pod_edits(pod, _build_ephemeral_spec_change(claim.metadata.name, reset_claim(new))))
     elif ephemeral or in_set:
         commands = deletion.commands  # a controller creates the claim again
     else:
@@ -223,7 +223,7 @@ def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeC
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. Reference: Persistent Volumes,
@@ -267,7 +267,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     )
 
 
-def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
+def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
     """Return a pod change that gives the ephemeral volume behind a claim the spec of another claim."""
 
     def change(pod: Pod) -> Pod:

@@ -44,37 +44,37 @@ SpecChange = Callable[[DeviceClaim], DeviceClaim]
 """A change of the devices part of a claim's spec."""
 
 
-def fix_device_claims(tried: TriedNode) -> Iterator[Fix]:
+def iter_device_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first claim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
-        fixes = list(_fix_reference(tried, reference))
+        fixes = list(_iter_reference_fixes(tried, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _fix_reference(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
     """Yield fixes for the claim behind one of the pod's claim references."""
     name = find_claim_name(tried.trial.pod, reference)
     if name is None:
         if reference.resource_claim_template_name is not None and not _is_recorded_in_status(
             tried.trial.pod, reference
         ):
-            yield from _fix_missing_generation(tried, reference, reference.resource_claim_template_name)
+            yield from _iter_generation_fixes(tried, reference, reference.resource_claim_template_name)
         return
     claim = find_claim(tried, name)
     if claim is None and reference.resource_claim_template_name is not None:
-        yield from _fix_missing_generation(tried, reference, reference.resource_claim_template_name)
+        yield from _iter_generation_fixes(tried, reference, reference.resource_claim_template_name)
     elif claim is None:
-        yield from _fix_missing_claim(tried, reference, name)
+        yield from _iter_missing_claim_fixes(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_format_key(claim)}, which is being deleted"
-        yield from _recreate_claim(tried, claim, text, _reset_claim)
+        yield from _iter_recreation_fixes(tried, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(tried.trial.pod, claim):
         pod = tried.trial.pod
         name_text = f"ResourceClaim {_format_key(claim)}"
         text = f"delete {name_text}, which is not the pod's, so that one of its own is made in its place"
-        yield from _recreate_claim(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
+        yield from _iter_recreation_fixes(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
@@ -111,24 +111,24 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 # -- claims that are not there ---------------------------------------------------------------------------------------
 
 
-def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
+def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes that use a claim with a similar name, or create the claim with a request for one device."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
-        edits = build_pod_edits(pod, _refer_to_claim(reference.name, similar_name))
+        edits = build_pod_edits(pod, _build_reference_change(reference.name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
-        new_claim = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
+        new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
         yield _build_creation_fix(
-            key, new_claim, class_.metadata.name, (ObjectEdit(key, _create(new_claim)),), CREATE + rank
+            key, new_claim, class_.metadata.name, (ObjectEdit(key, _build_creation_change(new_claim)),), CREATE + rank
         )
 
 
-def _create(new_object: Struct) -> Callable[[object], Struct]:
+def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
     """Return a change that replaces whatever there is by a new object."""
     return lambda _: new_object
 
@@ -155,13 +155,13 @@ def _build_creation_fix(
     )
 
 
-def _request_one_device(device_class: str) -> ResourceClaimSpec:
+def _build_single_device_spec(device_class: str) -> ResourceClaimSpec:
     """Return a claim spec that requests one device of the class."""
     exactly = ExactDeviceRequest(device_class, allocation_mode="ExactCount", count=1)
     return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
 
 
-def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
+def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that makes a reference use another claim."""
 
     def change(pod: Pod) -> Pod:
@@ -175,7 +175,7 @@ def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
+def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
     """Yield the fix that generates the claim from its template, or fixes for a missing template."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
@@ -184,24 +184,24 @@ def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, templ
     }
     if template in templates:
         text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
-        edits = _generate_claim(pod, reference, templates[template].spec.spec)
+        edits = _build_generation_edits(pod, reference, templates[template].spec.spec)
         yield Fix(
             FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, by="operator", edits=edits, cost=GENERATE
         )
         return
     for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
-        edits = _generate_claim(pod, reference, templates[similar_name].spec.spec, similar_name)
+        edits = _build_generation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
         yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
-        spec = _request_one_device(class_.metadata.name)
+        spec = _build_single_device_spec(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new)
-        edits = (ObjectEdit(key, _create(new)), *_generate_claim(pod, reference, spec))
+        edits = (ObjectEdit(key, _build_creation_change(new)), *_build_generation_edits(pod, reference, spec))
         yield _build_creation_fix(key, new, class_.metadata.name, edits, CREATE + rank)
 
 
-def _generate_claim(
+def _build_generation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
     """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
@@ -244,7 +244,7 @@ def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def _recreate_claim(
+def _iter_recreation_fixes(
     tried: TriedNode,
     claim: ResourceClaim,
     text: str,
@@ -315,7 +315,10 @@ def build_spec_change_fix(
         template_command = (
             kubectl.render_recreate(template_key, template, change_template(template)) if template else None
         )
-        edits = (ObjectEdit(template_key, change_template if template else _create(new_template)), *edits)
+        edits = (
+            ObjectEdit(template_key, change_template if template else _build_creation_change(new_template)),
+            *edits,
+        )
         commands = (
             template_command or kubectl.render_apply(kubectl.build_manifest(template_key, new_template)),
             kubectl.render_delete(key),

@@ -45,19 +45,19 @@ class DeviceRequestChange(Protocol):
     def __call__(self, asked: DeviceRequestT) -> DeviceRequestT: ...
 
 
-def change_requests(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that change the requests that the node's devices cannot satisfy."""
     for request in fact.requests:
         claim = _find_own_claim(tried, request)
         if claim is None or any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
-        yield from _request_fewer(tried, claim, request, fact.together)
+        yield from _iter_fewer_devices_fixes(tried, claim, request, fact.together)
         for fault in request.faults:
-            yield from _fix_fault(tried, claim, request, fault)
-        yield from _use_other_classes(tried, claim, request.request)
-        yield from _drop_request(tried, claim, request.request)
+            yield from _iter_device_fault_fixes(tried, claim, request, fault)
+        yield from _iter_other_class_fixes(tried, claim, request.request)
+        yield from _iter_request_removal_fixes(tried, claim, request.request)
         if fact.together:
-            yield from _drop_constraints(tried, claim)
+            yield from _iter_constraint_removal_fixes(tried, claim)
 
 
 def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
@@ -70,7 +70,7 @@ def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClai
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _request_fewer(
+def _iter_fewer_devices_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
     """Yield the fix that requests only the free devices, or one device fewer if requests exclude each other."""
@@ -82,7 +82,7 @@ def _request_fewer(
     yield build_spec_change_fix(
         tried,
         claim,
-        _change_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
+        _build_request_change(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         text_end=f", asking for {count} device{'s' * (count > 1)} instead of {old_count} (request {request.request})",
@@ -93,25 +93,27 @@ def _request_fewer(
 # -- which -----------------------------------------------------------------------------------------------------------
 
 
-def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
+def _iter_device_fault_fixes(
+    tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
+) -> Iterator[Fix]:
     """Yield fixes after which the request accepts devices that have this fault."""
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.is_from_claim:
-            yield _drop_selector(tried, claim, name, fault.expression)
+            yield _build_selector_removal_fix(tried, claim, name, fault.expression)
         case "Tainted":
-            yield _tolerate_taint(tried, claim, name, fault.what)
+            yield _build_toleration_fix(tried, claim, name, fault.what)
         case "WithoutCapacity":
             what = f", without its capacity (request {name})"
-            change = _change_request(name, lambda asked: replace(asked, capacity=None))
+            change = _build_request_change(name, lambda asked: replace(asked, capacity=None))
             yield build_spec_change_fix(
                 tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=what, cost=DROP
             )
         case "WithoutAttribute":
-            yield from _drop_constraints(tried, claim, fault.what)
+            yield from _iter_constraint_removal_fixes(tried, claim, fault.what)
 
 
-def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
+def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
     """Build the fix that drops a CEL selector from the request."""
 
     def change(asked: DeviceRequestT) -> DeviceRequestT:
@@ -126,7 +128,7 @@ def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, ex
     return build_spec_change_fix(
         tried,
         claim,
-        _change_request(request_name, change),
+        _build_request_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -134,7 +136,7 @@ def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, ex
     )
 
 
-def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
+def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
     """Build the fix that makes the request tolerate a device taint."""
     key = taint.partition(":")[0].partition("=")[0]
 
@@ -145,7 +147,7 @@ def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, t
     return build_spec_change_fix(
         tried,
         claim,
-        _change_request(request_name, change),
+        _build_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the taint {taint} of devices (request {request_name})",
@@ -154,7 +156,7 @@ def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, t
     )
 
 
-def _drop_request(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only one or a constraint names it."""
     top_request = request_name.partition("/")[0]
     devices = claim.spec.devices
@@ -180,7 +182,7 @@ def _drop_request(tried: TriedNode, claim: ResourceClaim, request_name: str) -> 
     )
 
 
-def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
     """Yield a fix for each of the claim's constraints that drops it. `attribute` limits this to constraints on one
     attribute.
     """
@@ -190,18 +192,18 @@ def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "
             relation = "the same" if constraint.match_attribute else "another"
             target = (constrained_attribute, constraint.requests)
             what = f", without the constraint that devices have {relation} {constrained_attribute}"
-            change = _remove_constraint(constraint)
+            change = _build_constraint_removal(constraint)
             yield build_spec_change_fix(
                 tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, text_end=what, cost=DROP
             )
 
 
-def _remove_constraint(constraint: DeviceConstraint) -> SpecChange:
+def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
     """Return a spec change that removes the constraint."""
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
-def _use_other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+def _iter_other_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     """Yield fixes that request devices of another existing DeviceClass."""
     own = _find_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
@@ -221,7 +223,7 @@ def _build_class_fix(
 ) -> Fix:
     """Build the fix that requests devices of another class."""
     what = f" with device class {class_name} instead of {_find_class_name(claim, request)} (request {request})"
-    change = _change_request(request, lambda asked: replace(asked, device_class_name=class_name))
+    change = _build_request_change(request, lambda asked: replace(asked, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         tried,
@@ -250,7 +252,7 @@ def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _change_request(name: str, change: DeviceRequestChange) -> SpecChange:
+def _build_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
     """Return a spec change that applies `change` to the request of this name."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:
@@ -268,7 +270,7 @@ def _change_request(name: str, change: DeviceRequestChange) -> SpecChange:
 # -- classes that are not there --------------------------------------------------------------------------------------
 
 
-def fix_missing_class(tried: TriedNode) -> Iterator[Fix]:
+def iter_missing_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the first requested DeviceClass that does not exist."""
     known = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
@@ -276,11 +278,11 @@ def fix_missing_class(tried: TriedNode) -> Iterator[Fix]:
         claim = find_claim(tried, name) if name else None
         for request, asked in _iter_requests(claim) if claim is not None and claim.status.allocation is None else ():
             if claim is not None and asked.device_class_name not in known:
-                yield from _replace_or_create_class(tried, claim, request, asked.device_class_name)
+                yield from _iter_class_replacement_fixes(tried, claim, request, asked.device_class_name)
                 return
 
 
-def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+def _iter_class_replacement_fixes(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
     """Yield fixes that request an existing class instead of the missing one, or create the class for a driver."""
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     near = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
@@ -301,7 +303,7 @@ def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: st
             target,
             text,
             by="operator",
-            edits=(_create_class(new_class),),
+            edits=(_build_class_creation_edit(new_class),),
             cost=cost,
             weakens="",
             commands=(command,),
@@ -310,6 +312,6 @@ def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: st
         )
 
 
-def _create_class(new_class: DeviceClass) -> ObjectEdit:
+def _build_class_creation_edit(new_class: DeviceClass) -> ObjectEdit:
     """Return the edit that creates the DeviceClass."""
     return ObjectEdit(ObjectKey.of(new_class), lambda _: new_class)

@@ -11,9 +11,9 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
-from kschedctl.fixes.ways.held_volumes import stop_pod
+from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -31,29 +31,29 @@ MOST_DEVICE_STATES = 40
 """With more distinct states, nodes are told apart only by their numbers of devices and of allocated devices."""
 
 
-def fix_devices(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a rejection by DynamicResources."""
-    match refusal.fact:
+    match rejection.fact:
         case DevicesUnfit() as fact:
-            yield from node_resources.request_fewer_devices(tried, fact)
-            yield from device_requests.change_requests(tried, fact)
+            yield from node_resources.iter_fewer_devices_fixes(tried, fact)
+            yield from device_requests.iter_device_request_fixes(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
             if fact.together or any(fault.reason in HELD_BY_OTHERS for fault in faults):
-                yield from _free_devices(tried)
+                yield from _iter_device_release_fixes(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
-                yield from _remove_taint(tried, what)
+                yield from _iter_taint_removal_fixes(tried, what)
         case ClaimsUnusable(claims=claims):
             for unusable in claims[:1]:
-                yield from _move_allocation(tried, unusable.claim)
+                yield from _iter_reallocation_fixes(tried, unusable.claim)
         case None:
-            yield from device_claims.fix_device_claims(tried)
-            yield from device_requests.fix_missing_class(tried)
+            yield from device_claims.iter_device_claim_fixes(tried)
+            yield from device_requests.iter_missing_class_fixes(tried)
 
 
 # -- devices that others have ----------------------------------------------------------------------------------------
 
 
-def _free_devices(tried: TriedNode) -> Iterator[Fix]:
+def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
     view = tried.cycle.view
     visible_devices = _find_visible_devices(tried)
@@ -63,7 +63,7 @@ def _free_devices(tried: TriedNode) -> Iterator[Fix]:
         if held:
             holders.append((held, claim))
     for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST_HOLDERS]:
-        yield from _free_claim(tried, claim)
+        yield from _iter_claim_release_fixes(tried, claim)
 
 
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
@@ -73,7 +73,7 @@ def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
     return {device.id for pool in pools for device in pool.devices}
 
 
-def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
+def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     """Yield the fix that deallocates a claim without users, or fixes that stop the pods that use the claim."""
     users = claim.status.reserved_for
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
@@ -99,7 +99,7 @@ def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from stop_pod(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
 
 
 def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
@@ -107,7 +107,7 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None, devices=()))
 
 
-def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
+def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it."""
     claim = device_claims.find_claim(tried, key.rpartition("/")[2])
     if claim is None:
@@ -116,7 +116,7 @@ def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
     for user in other_users[:MOST_HOLDERS]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from stop_pod(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
     if not other_users:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
@@ -144,7 +144,7 @@ def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
+def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
     """Yield fixes that delete DeviceTaintRules with the taint, or let the driver remove the taint."""
     view = tried.cycle.view
     for rule in view.objects.of("DeviceTaintRule"):
@@ -152,7 +152,7 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             key = ObjectKey.of(rule)
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {taint_text}"
             weakens = f"devices are no longer tainted with {taint_text}"
-            edits = (ObjectEdit(key, _delete),)
+            edits = (ObjectEdit(key, _delete_rule),)
             commands = (kubectl.render_delete(key),)
             yield Fix(
                 FixKind.DELETE_DEVICE_TAINT_RULE,
@@ -172,7 +172,7 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             text = (
                 f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
             )
-            edits = (ObjectEdit(key, _remove_device_taint(taint_text)),)
+            edits = (ObjectEdit(key, _build_taint_removal(taint_text)),)
             yield Fix(
                 FixKind.UNTAINT_DEVICES,
                 (key, taint_text),
@@ -185,7 +185,7 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             )
 
 
-def _delete(rule: DeviceTaintRule) -> None:
+def _delete_rule(rule: DeviceTaintRule) -> None:
     """Return None, which deletes the rule."""
     return
 
@@ -200,7 +200,7 @@ def _has_taint(device: Device, taint_text: str) -> bool:
     return any(_is_taint(taint, taint_text) for taint in device.taints)
 
 
-def _remove_device_taint(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
+def _build_taint_removal(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
     """Return a change that removes the taint from all devices of a ResourceSlice."""
 
     def change(known: ResourceSlice) -> ResourceSlice:
@@ -244,5 +244,7 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
 
 
 REMEDIES = {
-    DynamicResources: PluginRemedies((waiting.await_terminating_pods, fix_devices), columns=_iter_device_columns)
+    DynamicResources: PluginRemedies(
+        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_iter_device_columns
+    )
 }

@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
@@ -37,19 +37,19 @@ MOST_CONFLICTING = 3
 """With this many more conflicting pods, moving one of them does not help."""
 
 
-def remove_neighbours(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that move the pods that cause the rejection, or scale their workloads down."""
     if tried.row is None:
         return
     moved_count = scaled_count = 0
-    free = _find_conflict_free_nodes(tried, refusal.fact)
-    for position in _find_removable_pods(tried, refusal)[:MOST_TRIED]:
+    free = _find_conflict_free_nodes(tried, rejection.fact)
+    for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for change in _move_pod(tried, position, free):
+            for change in _iter_move_fixes(tried, position, free):
                 moved_count += 1
                 yield change
         if scaled_count < MOST_MOVED:
-            for change in scale_down(tried, position):
+            for change in iter_scale_down_fixes(tried, position):
                 scaled_count += 1
                 yield change
 
@@ -65,11 +65,11 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
     return free
 
 
-def _find_removable_pods(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
+def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection."""
     view = tried.cycle.view
     positions: list[Position] = []
-    match refusal.fact:
+    match rejection.fact:
         case Insufficient(resource=resource):
             positions = _find_freeing_pods(tried, resource)
         case TooManyPods():
@@ -98,7 +98,7 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     the largest pods together free enough, the list is empty.
     """
     view = tried.cycle.view
-    facts = [refusal.fact for refusal in tried.find_rejections() if isinstance(refusal.fact, Insufficient)]
+    facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
     positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
@@ -170,7 +170,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     )
 
 
-def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
+def _iter_move_fixes(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
     """Yield the fix that moves the pod to the best other node, once the target pod has its place on this node."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
@@ -184,7 +184,7 @@ def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix
         (pod.key, target),
         f"move {pod.key} from {old_node} to {target}",
         by="operator",
-        edits=(ObjectEdit(ObjectKey.of(pod), _bind_to(target)), *detach_volumes(view, pod)),
+        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(target)), *detach_volumes(view, pod)),
         cost=MOVE,
         weakens=f"evicts {pod.key}{weakens}",
         price=price,
@@ -209,7 +209,7 @@ def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
     return "", Price.GUARANTEE if find_owner(pod).kind == "StatefulSet" else None
 
 
-def _bind_to(node: str) -> Callable[[Pod], Pod]:
+def _build_node_change(node: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets the pod's node."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
@@ -233,7 +233,7 @@ def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools)
     return after.nodes.names[Row(-best[1])] if best else ""
 
 
-def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod."""
     pod = tried.cycle.view.pods.objects[position]
     owner = find_owner(pod)

@@ -32,7 +32,7 @@ Amounts = dict[str, int]
 """Resource name -> amount, in milli-CPUs for cpu."""
 
 
-def add_one_node(tried: TriedNode) -> Iterator[Fix]:
+def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that add one node like an existing one of each shape, or a larger one if all are too small.
 
     A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone that is
@@ -56,7 +56,7 @@ def add_one_node(tried: TriedNode) -> Iterator[Fix]:
         and find_untolerated(_build_new_spec(node).taints, tolerations, HARD_EFFECTS) is None
     ] or models
     for node in sorted(models, key=lambda node: node not in fitting_models)[:MOST_MODELS]:
-        yield build_added_nodes(view, node, has_rare_devices=_has_rare_devices(tried, node))
+        yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
     shortages = {node.metadata.name: _find_shortage(tried, node) for node in fitting_models}
     if not all(shortages.values()):
         return
@@ -67,7 +67,7 @@ def add_one_node(tried: TriedNode) -> Iterator[Fix]:
             continue  # a sort of nodes has these devices: that sort is added
         if all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
             unoffered_resources = frozenset(name for name in amounts if is_extended(name) and not largest[name])
-            yield build_added_nodes(view, node, larger=amounts, unoffered_resources=unoffered_resources)
+            yield build_added_nodes_fix(view, node, larger=amounts, unoffered_resources=unoffered_resources)
 
 
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
@@ -164,7 +164,7 @@ def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
     return amounts
 
 
-def build_added_nodes(
+def build_added_nodes_fix(
     view: Fork,
     model: Node,
     count: int = 1,
@@ -186,7 +186,7 @@ def build_added_nodes(
     edits = [
         edit
         for _, i in zip(range(count), free_numbers, strict=False)
-        for edit in _add_node(view, model, f"{name}-more-{i}", sizes)
+        for edit in _iter_node_edits(view, model, f"{name}-more-{i}", sizes)
     ]
     what = "a node" if count == 1 else f"{count} nodes"
     where = f"like {name}"
@@ -211,7 +211,7 @@ def build_added_nodes(
         variant_of="node",
         where=where,
         with_node_count=partial(
-            build_added_nodes,
+            build_added_nodes_fix,
             view,
             model,
             larger=larger,
@@ -230,7 +230,7 @@ def _format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _add_node(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
+def _iter_node_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
     """Yield the edits that add one node with its CSINode, ResourceSlices and DaemonSet pods."""
     name = model.metadata.name
     status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
@@ -239,14 +239,14 @@ def _add_node(view: Fork, model: Node, new_name: str, sizes: Resources) -> Itera
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
-            yield _add_csi_node(replace(csi, metadata=ObjectMeta(new_name)))
+            yield _build_csi_node_edit(replace(csi, metadata=ObjectMeta(new_name)))
     yield from (
-        _copy_slice(slice_, new_name) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name
+        _build_slice_edit(slice_, new_name) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name
     )
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
         if find_owner(pod).kind == "DaemonSet":
-            yield _copy_daemon_pod(pod, new_name)
+            yield _build_daemon_pod_edit(pod, new_name)
 
 
 def _build_new_spec(node: Node) -> NodeSpec:
@@ -255,12 +255,12 @@ def _build_new_spec(node: Node) -> NodeSpec:
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
-def _add_csi_node(csi_node: CSINode) -> ObjectEdit:
+def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
     """Return the edit that adds a CSINode."""
     return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
 
 
-def _copy_slice(slice_: ResourceSlice, node_name: str) -> ObjectEdit:
+def _build_slice_edit(slice_: ResourceSlice, node_name: str) -> ObjectEdit:
     """Return the edit that copies a ResourceSlice to the new node, with a device pool of its own."""
     pool = replace(slice_.spec.pool, name=f"{slice_.spec.pool.name}-{node_name}")
     spec = replace(slice_.spec, node_name=node_name, pool=pool)
@@ -268,7 +268,7 @@ def _copy_slice(slice_: ResourceSlice, node_name: str) -> ObjectEdit:
     return ObjectEdit(ObjectKey.of(new_slice), lambda _: new_slice)
 
 
-def _copy_daemon_pod(pod: Pod, node_name: str) -> ObjectEdit:
+def _build_daemon_pod_edit(pod: Pod, node_name: str) -> ObjectEdit:
     """Return the edit that adds a copy of the DaemonSet pod on the new node."""
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node_name}", uid="")
     new_pod = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node_name))

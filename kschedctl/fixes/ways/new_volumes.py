@@ -52,7 +52,7 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 """Names what a volume lacks if nothing in the cluster says by what kind of storage it is backed."""
 
 
-def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
     The volume has the name that the claim asks for, if any. If a volume of that name exists, the claim is recreated as
@@ -85,11 +85,15 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
         )
     elif not _has_provisioner(claim, storage) and (deletion := plan_deletion(tried, claim)) is not None:
         yield _build_creation_fix(
-            tried, claim, volume, (*deletion.edits, ObjectEdit(key, _reset_and_bind(bind)), volume_edit), deletion
+            tried,
+            claim,
+            volume,
+            (*deletion.edits, ObjectEdit(key, _build_reset_and_bind_change(bind)), volume_edit),
+            deletion,
         )
 
 
-def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
+def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits for the provisioner of the claim's class, assuming that it serves all nodes."""
     storage = get_listers(tried.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
@@ -109,7 +113,7 @@ def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     return replace(claim, status=PhaseStatus("Bound"))
 
 
-def _reset_and_bind(bind: ClaimChange | None) -> ClaimChange:
+def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
     """Return a claim change that resets the claim and then binds it, if a binding is given."""
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 

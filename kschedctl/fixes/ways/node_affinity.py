@@ -21,7 +21,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import (
     NODE_NAME_FIELD,
-    NodeRefusal,
+    NodeRejection,
     PluginRemedies,
     TriedNode,
     find_missing_host_with_data,
@@ -34,11 +34,11 @@ from kschedctl.fixes.ways.node_labels import (
     WIDEN,
     describe_label_loss,
     find_similar_keys,
-    fix_runtime_class,
-    fix_selector,
     is_misspelt,
-    label_node,
-    unlabel_node,
+    iter_label_removal_fixes,
+    iter_node_label_fixes,
+    iter_runtime_class_fixes,
+    iter_selector_fixes,
 )
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
@@ -70,22 +70,22 @@ class LocatedRequirement(NamedTuple):
         return f"{own.key} {own.operator} {','.join(own.values or ())}"
 
 
-def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
     If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
-            yield from fix_runtime_class(tried, wanted)
-            yield from fix_selector(tried, wanted)
+            yield from iter_runtime_class_fixes(tried, wanted)
+            yield from iter_selector_fixes(tried, wanted)
         if not fact.selector and _may_drop_terms(tried.trial):
-            yield from _fix_terms(tried, fact)
-            yield _prefer_terms(tried)
+            yield from _iter_term_fixes(tried, fact)
+            yield _build_preferred_terms_fix(tried)
     elif tried.row is None and find_required_terms(tried.trial.pod) and _may_drop_terms(tried.trial):
-        yield from _drop_conflicting_fields(tried)
-        yield _prefer_terms(tried)
+        yield from _iter_field_removal_fixes(tried)
+        yield _build_preferred_terms_fix(tried)
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
@@ -104,14 +104,14 @@ def _may_drop_terms(trial: RemedyTrial) -> bool:
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
 
-def _drop_conflicting_fields(tried: TriedNode) -> Iterator[Fix]:
+def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that each drop a field requirement, for terms that together name no node."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
-            yield _drop_requirement(tried, LocatedRequirement(number, True, requirement))
+            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
 
 
-def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     """Yield fixes for the first requirement in each term that the node does not meet."""
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:
@@ -119,18 +119,18 @@ def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
             written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
             located = LocatedRequirement(number, unmet.field, written)
             if not unmet.field:
-                yield from _fix_label(tried, located, unmet)
+                yield from _iter_label_fixes(tried, located, unmet)
             if unmet.found is not None:
-                yield from _allow_value(tried, located, unmet, unmet.found)
-            yield _drop_requirement(tried, located)
+                yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
+            yield _build_requirement_removal_fix(tried, located)
 
 
-def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes that correct the label of the requirement, or add the label to the node or remove it."""
     for similar_key in find_similar_keys(unmet.key, tried):
         text = f"require the label {similar_key} instead of {unmet.key}"
         edits = build_pod_edits(
-            tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
+            tried.trial.pod, _build_requirement_change(located, replace(located.requirement, key=similar_key))
         )
         yield Fix(
             FixKind.CORRECT_NODE_AFFINITY,
@@ -142,14 +142,18 @@ def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> 
         )
     match unmet.operator:
         case "In" if unmet.values:
-            yield from label_node(tried, unmet.key, unmet.values[0])
+            yield from iter_node_label_fixes(tried, unmet.key, unmet.values[0])
         case "Exists":
-            yield from label_node(tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true"))
+            yield from iter_node_label_fixes(
+                tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true")
+            )
         case "DoesNotExist":
-            yield from unlabel_node(tried, unmet.key)
+            yield from iter_label_removal_fixes(tried, unmet.key)
 
 
-def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str) -> Iterator[Fix]:
+def _iter_allowed_value_fixes(
+    tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
+) -> Iterator[Fix]:
     """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
     nodes, values = tried.cycle.view.nodes, unmet.values
     known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
@@ -172,7 +176,7 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
             allowed = (str(int(node_value) + 1),)
     if allowed:
         corrected = located._replace(requirement=replace(located.requirement, values=allowed))
-        edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
+        edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, corrected.requirement))
         target = (located.term, unmet.key, unmet.operator, allowed)
         text = f"require {corrected.text} of nodes instead of {located.text}"
         if misspelt_value:
@@ -203,9 +207,9 @@ def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, P
     )
 
 
-def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
+def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement."""
-    edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, None))
+    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, None))
     text = f"do not require nodes with {located.text}"
     target = (
         located.term,
@@ -220,7 +224,7 @@ def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
     )
 
 
-def _prefer_terms(tried: TriedNode) -> Fix:
+def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     """Build the fix that turns the required terms into preferred ones."""
 
     def change(pod: Pod) -> Pod:
@@ -244,7 +248,7 @@ def _prefer_terms(tried: TriedNode) -> Fix:
     )
 
 
-def _replace_requirement(
+def _build_requirement_change(
     located: LocatedRequirement, new_requirement: SelectorRequirement | None
 ) -> Callable[[Pod], Pod]:
     """Return a pod change that replaces the requirement, or drops it if `new_requirement` is None.
@@ -302,4 +306,4 @@ def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTe
     return replace(pod, spec=replace(pod.spec, affinity=None if new_affinity == Affinity() else new_affinity))
 
 
-REMEDIES = {NodeAffinity: PluginRemedies((fix_node_affinity,), facts_tell_all=True)}
+REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_tell_all=True)}

@@ -42,14 +42,14 @@ NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
 
-def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
     for similar_key in find_similar_keys(key, tried):
         text = f"select nodes by the label {similar_key} instead of {key}"
-        change = _change_node_selector(_rename_key(key, similar_key))
+        change = _build_selector_change(_build_key_change(key, similar_key))
         yield Fix(
             FixKind.CORRECT_SELECTOR,
             (key, similar_key),
@@ -63,7 +63,7 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     weakens, price = describe_label_loss(key, value)
     if unmet.found is not None:
         text = f"select nodes with {key}={unmet.found} instead of {value}"
-        change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
+        change = _build_selector_change(lambda selector: {**selector, key: unmet.found or ""})
         target = (key, unmet.found)
         edits = build_pod_edits(pod, change)
         if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
@@ -84,8 +84,8 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
                 where=where,
                 price=price,
             )
-    yield from label_node(tried, key, value)
-    change = _change_node_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
+    yield from iter_node_label_fixes(tried, key, value)
+    change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
     yield Fix(
         FixKind.DROP_SELECTOR,
@@ -106,12 +106,12 @@ def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     return ANYWHERE, None
 
 
-def _change_node_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
+def _build_selector_change(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
     """Return a pod change that applies `change` to the nodeSelector."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_selector=change(pod.spec.node_selector)))
 
 
-def _rename_key(old_key: str, new_key: str) -> Callable[[dict[str, str]], dict[str, str]]:
+def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], dict[str, str]]:
     """Return a nodeSelector change that renames a key."""
     return lambda selector: {new_key if k == old_key else k: v for k, v in selector.items()}
 
@@ -221,7 +221,7 @@ def _differ_in_number(first: str, second: str) -> bool:
     return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
-def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+def iter_node_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that gives the node a role label that another node has.
 
     Labels that describe a node are left out, since they would be wrong on another node.
@@ -244,7 +244,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     )
 
 
-def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
+def iter_label_removal_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield the fix that removes a role label from the node."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -282,7 +282,7 @@ def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass |
     return runtime_class
 
 
-def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks."""
     pod = tried.trial.pod
     key = unmet.key
@@ -291,15 +291,15 @@ def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
-        yield _correct_class_selector(pod, runtime_class, {key: None, similar_key: value})
+        yield _build_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-        yield _correct_class_selector(pod, runtime_class, {key: unmet.found})
+        yield _build_class_selector_fix(pod, runtime_class, {key: unmet.found})
     for other in tried.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
-            yield _use_other_class(pod, runtime_class, other)
+            yield _build_other_class_fix(pod, runtime_class, other)
 
 
-def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
+def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
     name = runtime_class.metadata.name
     scheduling = runtime_class.scheduling or RuntimeClassScheduling()
@@ -317,13 +317,13 @@ def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
         by="operator",
-        edits=(ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
+        edits=(ObjectEdit(key, change), *build_pod_edits(pod, _build_merged_selector_change(labels))),
         cost=CORRECT_CLASS,
         commands=(command,),
     )
 
 
-def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
+def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
     """Build the fix that gives the pod another RuntimeClass, without what its current class added to the pod."""
     old_name, new_name = old_class.metadata.name, new_class.metadata.name
     scheduling = old_class.scheduling or RuntimeClassScheduling()
@@ -368,7 +368,7 @@ def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> di
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _merge_into_selector(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
+def _build_merged_selector_change(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
     """Return a pod change that sets or removes these labels in the nodeSelector."""
 
     def change(pod: Pod) -> Pod:

@@ -14,7 +14,7 @@ from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import find_device_mark
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
@@ -27,12 +27,12 @@ MOST_CLASSES = 4
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that repairs the device plugin of a node that is marked as having devices and publishes none.
 
     The node is assumed to have as many devices as nodes of its instance type publish, or else as many as are requested.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
     nodes, resource = tried.cycle.view.nodes, fact.resource
@@ -71,7 +71,7 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
     )
 
 
-def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that lower a container's request for an extended resource to the number of free devices."""
     spec = tried.trial.pod.spec
     containers = [("init_containers", i) for i in range(len(spec.init_containers))]
@@ -85,11 +85,11 @@ def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]
         name = sorted(container_spec.resources.requests)[int(resource)]
         count = str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
-        edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
+        edits = build_pod_edits(tried.trial.pod, _build_container_request_change(field, index, name, count))
         yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
 
 
-def _set_container_request(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
+def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets a container's request, and its limit as well if one is set."""
 
     def change(pod: Pod) -> Pod:
@@ -104,9 +104,9 @@ def _set_container_request(field: str, index: int, name: str, count: str) -> Cal
     return change
 
 
-def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that let a DeviceClass stand for an extended resource that no node offers."""
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
     unassigned_classes = [
@@ -119,7 +119,7 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         name = class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
-        edits = (ObjectEdit(key, _set_resource_name(fact.resource)),)
+        edits = (ObjectEdit(key, _build_resource_name_change(fact.resource)),)
         target = (name, fact.resource)
         yield Fix(
             FixKind.BACK_RESOURCE,
@@ -135,7 +135,7 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         )
 
 
-def _set_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+def _build_resource_name_change(resource: str) -> Callable[[DeviceClass], DeviceClass]:
     """Return a DeviceClass change that lets the class stand for the resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
 
@@ -143,12 +143,12 @@ def _set_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
 RAISE = 60
 
 
-def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
     node = tried.cycle.view.nodes.objects[tried.known_row]
@@ -178,12 +178,12 @@ MOST_REVERTED = 3
 """How many resizes on a node are proposed for reverting."""
 
 
-def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each revert one of the largest deferred resizes on the node."""
-    if tried.row is None or not isinstance(refusal.fact, Insufficient):
+    if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
-    view, resource = tried.cycle.view, refusal.fact.resource
-    for resize in refusal.fact.deferred_resizes[:MOST_REVERTED]:
+    view, resource = tried.cycle.view, rejection.fact.resource
+    for resize in rejection.fact.deferred_resizes[:MOST_REVERTED]:
         position = view.pods.find_position(resize.pod)
         if position is None:
             continue

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, ContainerPort, Pod
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
@@ -18,16 +18,16 @@ OTHER_PORT, NO_PORT = 20, 30
 LAST_PORT = 65535
 
 
-def change_host_ports(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that use another host port, or none, for each port that is taken on the node."""
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
         if any(port.conflicts(free_port) for free_port in _iter_held_ports(tried)):
             free_port = _find_free_port(tried, port)
             if free_port:
-                yield _use_port(tried, port, free_port)
+                yield _build_port_fix(tried, port, free_port)
             if not info.spec.host_network:
-                yield _use_port(tried, port, 0)
+                yield _build_port_fix(tried, port, 0)
 
 
 def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
@@ -48,7 +48,7 @@ def _find_free_port(tried: TriedNode, port: HostPort) -> int:
     return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken_ports and n not in own_ports), 0)
 
 
-def _use_port(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
+def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     """Build the fix that replaces the host port by a new one, or removes it if the new one is 0."""
     host_network = tried.cycle.info.spec.host_network
 
@@ -90,6 +90,7 @@ def _set_host_port(port: ContainerPort, new_port: int, host_network: bool) -> Co
 
 REMEDIES = {
     NodePorts: PluginRemedies(
-        (waiting.await_terminating_pods, change_host_ports, neighbours.remove_neighbours), facts_tell_all=True
+        (waiting.iter_termination_wait_fixes, iter_host_port_fixes, neighbours.iter_neighbour_removal_fixes),
+        facts_tell_all=True,
     )
 }

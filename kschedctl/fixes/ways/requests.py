@@ -14,7 +14,7 @@ from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -42,9 +42,9 @@ class PodRequest(NamedTuple):
     """The requested amount, in milli-CPUs or in the resource's unit."""
 
 
-def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests until the pod fits, or that drop an extended resource."""
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, Insufficient):
         return
     pod_requests = _find_requests(tried, fact.resource)
@@ -53,12 +53,12 @@ def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if new_amount:
             yield _build_lowering_fix(tried, request, fact.resource, new_amount)
     if pod_requests and is_scalar(fact.resource):
-        yield _drop_request(tried, fact)
+        yield _build_request_removal_fix(tried, fact)
 
 
-def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
-    fact = refusal.fact
+    fact = rejection.fact
     if (
         not isinstance(fact, Insufficient)
         or fact.resource != CPU
@@ -103,7 +103,7 @@ def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficie
         largest = request.amount * fact.free // max(_sum_requests(tried, pod, request, fact.resource, ""), 1)
     if not _find_smallest_amount(tried, request, fact.resource) <= largest < request.amount or largest <= 0:
         return ""
-    return format_request(largest, fact.resource, str(request.resources.requests[fact.resource]))
+    return format_resource_amount(largest, fact.resource, str(request.resources.requests[fact.resource]))
 
 
 def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
@@ -140,16 +140,16 @@ def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) 
     return PodInfo(tried.trial.pod, options).requests.get(resource, 0)
 
 
-def format_request(amount: int, resource: str, old_text: str) -> str:
+def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
     CPU stays exact. For memory and similar resources the unit is at most a thousandth of the amount.
 
-    >>> format_request(1500, "cpu", "2"), format_request(2000, "cpu", "3")
+    >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')
-    >>> format_request(7 * 2**30 + 5, "memory", "8Gi")
+    >>> format_resource_amount(7 * 2**30 + 5, "memory", "8Gi")
     '7Gi'
-    >>> format_request(7654321987, "memory", "8Gi"), format_request(3, "nvidia.com/gpu", "4")
+    >>> format_resource_amount(7654321987, "memory", "8Gi"), format_resource_amount(3, "nvidia.com/gpu", "4")
     ('7299Mi', '3')
     """
     if resource == CPU:
@@ -215,7 +215,7 @@ def get_price_of_reduction(share: float) -> Price | None:
     return Price.GUARANTEE if share < SUBSTANTIAL_SHARE else None
 
 
-def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
+def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
     """Build the fix that removes the resource from the requests and limits of all containers."""
     resource = fact.resource
 
@@ -255,14 +255,14 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.await_terminating_pods,
-            node_resources.repair_device_plugin,
-            correct_cpu_unit,
-            node_resources.revert_resizes,
-            lower_request,
-            node_resources.back_by_class,
-            neighbours.remove_neighbours,
-            node_resources.raise_max_pods,
+            waiting.iter_termination_wait_fixes,
+            node_resources.iter_device_plugin_fixes,
+            iter_cpu_unit_fixes,
+            node_resources.iter_resize_revert_fixes,
+            iter_request_fixes,
+            node_resources.iter_device_class_fixes,
+            neighbours.iter_neighbour_removal_fixes,
+            node_resources.iter_max_pods_fixes,
         ),
         facts_tell_all=True,
     )

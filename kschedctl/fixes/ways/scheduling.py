@@ -13,7 +13,7 @@ from kschedctl.api.resource_names import format_amount
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.target_pod import set_priority_class
 from kschedctl.replay.edits import ObjectKey
@@ -28,24 +28,24 @@ GOES_BEFORE = "it outranks lower-priority pods"
 SYSTEM_PREFIX = "system-"
 
 
-def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
+def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that set the pod's schedulerName to a profile of this scheduler, if it names no profile."""
     trial = tried.trial
     if trial.framework is not None or trial.cycle is not None:
         return
     for name in trial.scheduler.configuration.profiles:
-        edits = build_pod_edits(trial.pod, _set_scheduler_name(name))
+        edits = build_pod_edits(trial.pod, _build_scheduler_name_change(name))
         before = trial.pod.spec.scheduler_name
         text = f"use scheduler {name} instead of {before}"
         yield Fix(FixKind.OTHER_SCHEDULER, name, text, by="author", edits=edits, cost=OTHER_SCHEDULER)
 
 
-def _set_scheduler_name(scheduler_name: str) -> Callable[[Pod], Pod]:
+def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets the schedulerName."""
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name))
 
 
-def raise_priority(tried: TriedNode) -> Iterator[Fix]:
+def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that give the pod a higher PriorityClass, starting with the lowest.
 
     Classes of the system are left out. DaemonSet pods should take precedence over pods that can run on any node, so
@@ -87,10 +87,10 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
         )
     agent_class_exists = any(class_.metadata.name == AGENT_CLASS_NAME for class_ in cluster.priority_classes)
     if is_agent and not higher and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
-        yield _create_agent_class(pod, cluster)
+        yield _build_agent_class_fix(pod, cluster)
 
 
-def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
+def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
     """Build the fix that creates a PriorityClass for node agents and gives it to the pod."""
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
@@ -124,7 +124,7 @@ RAISE_MAX, RAISE_MIN = 35, 50
 QuotaField = Literal["max", "min"]
 
 
-def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that raises the ElasticQuota of the pod's namespace.
 
     If the pod would exceed its max, max is raised. Otherwise, min is raised by the amounts by which the use of all
@@ -140,19 +140,19 @@ def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     limits = find_applicable_limits(claim.same_quota, max_amounts, INT64_MAX) if quota.max_amounts is not None else {}
     exceeded = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
     if exceeded:
-        yield _raise_quota_field(quota, "max", exceeded, max_amounts)
+        yield _build_quota_fix(quota, "max", exceeded, max_amounts)
         return
     used = add_requests(use.sum_all_namespaces(), claim.all_quotas)
     min_amounts = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
     limits = find_applicable_limits(used, min_amounts, 0)
     lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
     if lacking:
-        yield _raise_quota_field(
+        yield _build_quota_fix(
             quota, "min", {name: quota.min_amounts.get(name, 0) + n for name, n in lacking.items()}, quota.min_amounts
         )
 
 
-def _raise_quota_field(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
+def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
     """Build the fix that raises amounts in the max or min of the ElasticQuota."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}
@@ -183,4 +183,4 @@ def _format_exactly(name: str, amount: int) -> str:
     return str(amount) if "." in text else text
 
 
-REMEDIES = {CapacityScheduling: PluginRemedies((raise_quota,))}
+REMEDIES = {CapacityScheduling: PluginRemedies((iter_elastic_quota_fixes,))}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.node_labels import find_similar_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -60,7 +60,7 @@ class UnmatchedTerm(NamedTuple):
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
-def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
+def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
     """Yield corrections of the pod affinity term at this index, if it selects no pod."""
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
@@ -73,10 +73,10 @@ def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm
             yield TermCorrection(
                 FixKind.CORRECT_POD_SELECTOR, (new,), text, CORRECT, replace(term, label_selector=corrected)
             )
-    yield from _propose_namespaces(unmatched_term)
+    yield from _iter_namespace_corrections(unmatched_term)
 
 
-def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects them."""
     affinity = tried.trial.own.spec.affinity
     terms = (
@@ -91,7 +91,7 @@ def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
             for name in unmatched_term.matching_namespaces if labels else ():
                 if name in namespaces and name not in unmatched_term.namespaces:
-                    yield _label_namespace(namespaces[name], labels)
+                    yield _build_namespace_label_fix(namespaces[name], labels)
 
 
 def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
@@ -167,7 +167,7 @@ def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
     return find_similar_words(word, known)
 
 
-def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
+def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
     """Yield corrections of a term's namespaces: similar names or labels, or namespaces with matching pods."""
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
@@ -201,7 +201,7 @@ def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
     }
 
 
-def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
+def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
     """Build the fix that adds labels to a namespace."""
     name = namespace.metadata.name
 

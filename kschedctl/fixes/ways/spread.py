@@ -13,10 +13,10 @@ from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
-from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
+from kschedctl.fixes.ways.node_labels import iter_node_label_fixes, iter_other_topologies
 from kschedctl.fixes.ways.taints import reports_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
@@ -29,22 +29,22 @@ MOST_DOMAINS = 3
 """The most label values that are proposed for a node without the topology label."""
 
 
-def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_spread_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that a hard spread constraint rejects.
 
     If the skew is too large, the constraints on the topology key are relaxed. If the node lacks the topology label, the
     constraints get another key or become preferences, or the node gets the label.
     """
-    match refusal.fact:
+    match rejection.fact:
         case TooSkewed(key=key) as fact:
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _relax_constraint(tried, index, constraint, fact)
+                yield from _iter_relaxation_fixes(tried, index, constraint, fact)
         case TopologyLabelMissing(key=key):
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _replace_topology_key(tried, index, constraint)
-                yield _prefer_spread(tried, index, constraint)
+                yield from _iter_topology_key_fixes(tried, index, constraint)
+                yield _build_soft_constraint_fix(tried, index, constraint)
             for value in _find_label_values(tried, key):
-                yield from label_node(tried, key, value)
+                yield from iter_node_label_fixes(tried, key, value)
 
 
 def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
@@ -73,7 +73,7 @@ def _find_counts(tried: TriedNode, index: int) -> DomainCounts | None:
     return domain_counts[earlier_hard] if earlier_hard < len(domain_counts) else None
 
 
-def _relax_constraint(
+def _iter_relaxation_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, fact: TooSkewed
 ) -> Iterator[Fix]:
     """Yield fixes that relax a constraint that the pod would violate on this node."""
@@ -110,7 +110,7 @@ def _relax_constraint(
         )
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
     yield _build_constraint_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
-    yield _prefer_spread(tried, index, constraint)
+    yield _build_soft_constraint_fix(tried, index, constraint)
 
 
 def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
@@ -139,7 +139,7 @@ def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     return int(counts[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 
-def _prefer_spread(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
+def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
     """Build the fix that turns the constraint into a preference."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
@@ -156,7 +156,7 @@ def _prefer_spread(tried: TriedNode, index: int, constraint: TopologySpreadConst
     )
 
 
-def _replace_topology_key(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
+def _iter_topology_key_fixes(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
     """Yield fixes that spread over another topology key, for a key that no node has."""
     for new_key, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {new_key} instead of {constraint.topology_key}"
@@ -197,4 +197,6 @@ def _build_constraint_fix(
     )
 
 
-REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}
+REMEDIES = {
+    PodTopologySpread: PluginRemedies((iter_spread_fixes, neighbours.iter_neighbour_removal_fixes), indirect=True)
+}

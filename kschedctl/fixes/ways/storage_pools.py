@@ -23,7 +23,7 @@ unknown.
 """
 
 
-def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool for the node.
 
     It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
@@ -34,11 +34,11 @@ def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughS
         (pool for pool in pools if tried.known_row in pool.rows), key=lambda pool: pool.limit or 0, default=None
     )
     if largest is None:
-        return _add_pool(tried, claim, pools, fact.size)
-    return _enlarge_pool(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
+        return _build_new_pool_fix(tried, claim, pools, fact.size)
+    return _build_enlargement_fix(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
 
 
-def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
     A driver that publishes capacity only for other nodes may not run on this one, so there is no fix then. A capacity
@@ -80,7 +80,7 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     return any(tried.known_row in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
 
 
-def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
     """Build the fix that raises a pool's capacity. `driver` is set if it publishes 0, which may be wrong."""
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
@@ -112,7 +112,9 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
     )
 
 
-def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
+def _build_new_pool_fix(
+    tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
+) -> Fix:
     """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]

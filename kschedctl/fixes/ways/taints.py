@@ -18,7 +18,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
@@ -35,7 +35,7 @@ STARTUP_SUFFIXES = ("/uninitialized", "/agent-not-ready", "/unregistered", "/sta
 STARTS, INITIALIZE, REPAIR = 10, 10, 15
 
 
-def uncordon_node(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_uncordon_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -59,7 +59,7 @@ def _remove_cordon(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=remaining_taints))
 
 
-def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials."""
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -67,13 +67,13 @@ def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from uncordon_node(tried, refusal)
+        yield from iter_uncordon_fixes(tried, rejection)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
-        yield initialize_nodes(nodes)
+        yield build_initialization_fix(nodes)
     elif reports_condition(taint):
-        yield repair_node(tried, node)
+        yield build_node_repair_fix(tried, node)
     else:
-        corrections = list(_correct_tolerations(tried, taint))
+        corrections = list(_iter_toleration_corrections(tried, taint))
         yield from corrections
         requests_devices = _requests_devices(tried, node, taint)
         chooses_nodes = _chooses_nodes(tried.trial.pod)
@@ -82,7 +82,7 @@ def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if requests_devices is not False or chooses_nodes:
             yield _build_toleration_fix(tried, _generalize_effect(tried, taint), requests_devices)
         if requests_devices is None and not corrections and not chooses_nodes:
-            yield _build_taint_removal(node, taint)
+            yield _build_taint_removal_fix(node, taint)
 
 
 def _may_run_on_control_planes(tried: TriedNode) -> bool:
@@ -177,7 +177,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     )
 
 
-def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
+def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
     """Yield corrections of tolerations that tolerate no taint of any node and probably mean this taint."""
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
     known_taints = dict.fromkeys(taint for taints in tried.cycle.view.nodes.taint_sets[0] for taint in taints)
@@ -260,7 +260,7 @@ def _format_toleration(toleration: Toleration) -> str:
     return f"{toleration.key}{value}{':' * bool(toleration.effect)}{toleration.effect}"
 
 
-def _build_taint_removal(node: Node, taint: Taint) -> Fix:
+def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
     """Build the fix that removes the taint from the node."""
     name = node.metadata.name
 
@@ -300,7 +300,7 @@ def remove_condition_taints(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
 
-def repair_node(tried: TriedNode, node: Node) -> Fix:
+def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
     """Build the fix that waits for a starting node, or that makes a node ready again."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]
@@ -323,7 +323,7 @@ def is_no_node_initialized(nodes: NodeColumns) -> bool:
     return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
 
 
-def initialize_nodes(nodes: NodeColumns) -> Fix:
+def build_initialization_fix(nodes: NodeColumns) -> Fix:
     """Build the fix that starts the cloud controller manager, which then initializes all nodes."""
 
     def remove_taint(node: Node) -> Node:
@@ -341,6 +341,6 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((uncordon_node,), clears_with="taint", facts_tell_all=True),
-    TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_tell_all=True),
+    TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_tell_all=True),
 }

@@ -9,7 +9,7 @@ from kschedctl.api.objects import Pod, ResourceClaim
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -27,11 +27,11 @@ LEAVES = 5
 MOST_NAMED = 3
 
 
-def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that waits for terminating pods that are on the node or cause the rejection."""
     if tried.row is None:
         return
-    pods = _find_terminating_pods(tried, refusal.fact)
+    pods = _find_terminating_pods(tried, rejection.fact)
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))

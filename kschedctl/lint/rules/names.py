@@ -15,14 +15,14 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import CLUSTER_SCOPED
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
+from kschedctl.lint.rule import WARNING, Rule, for_each_workload
 
 _BUILTIN_NAMES = {
     "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},

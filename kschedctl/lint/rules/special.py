@@ -12,11 +12,11 @@ from kschedctl.api.objects import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, for_each_workload
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import ERROR, WARNING, Rule, for_each_workload
 from kschedctl.text.counts import counted
 
 

@@ -14,13 +14,13 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
 from kschedctl.api.validation.placement import validate_toleration_seconds
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, convert_field
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration

@@ -29,6 +29,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.queueing import (
+    QUEUE_LABEL,
     KueuePodSet,
     KueueWorkload,
     KueueWorkloadSpec,
@@ -43,7 +44,6 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
 POD_GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 PREBUILT_WORKLOAD_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"

@@ -100,7 +100,7 @@ class KueueAdmissionReport(Report, frozen=True):
         """Return the kind of the document, for summaries."""
         return "KueueAdmission"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return how many Workloads got quota in how many cycles."""
         admitted = sum("admission" in state for cycle in self.cycles for state in cycle.workloads.values())
         return (f"{counted(admitted, 'Workload')} got quota in {counted(len(self.cycles), 'cycle')}",)

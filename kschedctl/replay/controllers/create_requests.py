@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import extract_pod
+from kschedctl.admission.pod_security import extract_pod
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import drop_nulls
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 
 NAMED_KINDS = ("Pod", "StatefulSet")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.admission.node_selector import parse_namespace_selector
-from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, get_enforced_standard
+from kschedctl.admission.pod_security import ENFORCE, LEVELS, get_enforced_standard
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct

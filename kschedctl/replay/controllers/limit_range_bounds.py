@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from kschedctl.admission import defaults, limit_ranger
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import LimitRangeItem
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import MILLI, Quantity
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 
 REQUESTS, LIMITS = "requests", "limits"
 PARTS = (REQUESTS, LIMITS)

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import get_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
-from kschedctl.cluster import FIELDS, Cluster, convert, describe, drop_nulls, flatten_lists
+from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 

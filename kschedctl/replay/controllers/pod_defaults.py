@@ -16,8 +16,9 @@ from kschedctl.admission.admit import list_orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 
 BY_CHANCE = "by chance, as any of several LimitRanges may come first:"

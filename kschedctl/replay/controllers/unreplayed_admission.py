@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, iter_policies, iter_webhooks
-from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
+from kschedctl.admission.pod_security import ENFORCE, LEVELS
 from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod

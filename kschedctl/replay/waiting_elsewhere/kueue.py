@@ -1,20 +1,17 @@
-"""Workloads of Kueue without quota, and suspended Jobs.
+"""Workloads of Kueue without quota.
 
 A Workload is reported with the quota that each pod set lacks, with who holds it, and with what a replay of Kueue does
 with it. Where the replay is impossible, since a kind was not read, the ClusterQueue's own free quota is considered.
-Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue;
-pkg/controller/job/job_controller.go (v1.36).
+Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from kschedctl.api.events import JOB_ENDED
-from kschedctl.api.objects import StoredJob
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -24,7 +21,6 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_units
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.integrations import QUEUE_LABEL
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -39,10 +35,10 @@ from kschedctl.replay.waiting_elsewhere.entries import (
     sum_template_requests,
 )
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
-KUEUE = "Kueue"
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
 
@@ -120,11 +116,6 @@ def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
         if (uid and job.metadata.uid == uid) or (job.metadata.name == meta.name and is_queued(job)):
             return Owner("Job", meta.namespace, job.metadata.name)
     return None
-
-
-def is_queued(job: StoredJob) -> bool:
-    """Return whether a Job names a LocalQueue of Kueue."""
-    return QUEUE_LABEL in job.metadata.labels
 
 
 def _build_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
@@ -459,42 +450,3 @@ def _find_holders(
                 f"{render_amount(a)} {resource} of flavor {flavor}" for (flavor, resource), a in held_amounts.items()
             )
             yield f"{workload} holds {amounts}"
-
-
-def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs that are not in ``reported``, which has titles such as ``Job shop/web``."""
-    for job in cluster.jobs:
-        meta = job.metadata
-        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):
-            continue
-        queue = meta.labels.get(QUEUE_LABEL, "")
-        headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
-        yield build_entry(
-            "Job",
-            meta,
-            WaitingState.NOT_ADMITTED if is_queued(job) else WaitingState.SUSPENDED,
-            headline,
-            now=now,
-            pods=_count_parallel_pods(job),
-            decides=KUEUE if queue else "whoever sets spec.suspend",
-            conditions=job.status.conditions,
-            details=_explain_missing_workload(cluster, queue),
-        )
-
-
-def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
-    """Yield a sentence if Workloads were not read, so that the reason of a queued Job is unknown."""
-    gap = cluster.gap("KueueWorkload") if queue else None
-    if gap is not None:
-        yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
-
-
-def has_ended(job: StoredJob) -> bool:
-    """Return whether the Job has completed or failed."""
-    return any(is_condition_true(job.status.conditions, type_) for type_ in JOB_ENDED)
-
-
-def _count_parallel_pods(job: StoredJob) -> int:
-    """Return how many pods run at the same time after the Job is resumed."""
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)

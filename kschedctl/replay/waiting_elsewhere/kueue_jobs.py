@@ -16,14 +16,13 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSchedulingGate, StoredJob, Struct
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
-from kschedctl.api.queueing import KueueWorkload
+from kschedctl.api.queueing import QUEUE_LABEL, KueueWorkload
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.integrations import (
-    QUEUE_LABEL,
     NotIntegratedError,
     PriorityClasses,
     build_workloads,
@@ -34,7 +33,6 @@ from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.waiting_elsewhere.entries import build_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
-    KUEUE,
     WaitingQueues,
     WaitReason,
     describe_flavors,
@@ -42,9 +40,9 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     find_reason,
     foresee_queues,
     format_key,
-    has_ended,
 )
 from kschedctl.replay.waiting_elsewhere.kueue_placement import add_flavors, find_victim_pods
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_ended, has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
@@ -121,11 +119,6 @@ def remove_preempted_pods(cluster: Cluster, outlooks: Iterable[JobOutlook]) -> C
     jobs = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
     admitted = [foreseen for outlook in outlooks for foreseen in outlook.admitted]
     return change_pods(cluster, dict.fromkeys(find_victim_pods(cluster, admitted, jobs)))
-
-
-def has_queues(cluster: Cluster) -> bool:
-    """Return whether the cluster has queues of Kueue. Without them, the queue label of a job has no effect."""
-    return bool(cluster.local_queues or cluster.cluster_queues)
 
 
 def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:

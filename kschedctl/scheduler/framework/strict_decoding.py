@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
-from kschedctl.cluster import drop_nulls
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.errors import ConfigurationError
 
 T = TypeVar("T")

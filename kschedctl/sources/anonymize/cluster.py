@@ -15,10 +15,11 @@ from kschedctl.api.component_flags import anonymize_api_server, anonymize_autosc
 from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
-from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap, drop_nulls
+from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, drop_nulls
+from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
 
 COMPARISONS = frozenset({"Gt", "Lt"})

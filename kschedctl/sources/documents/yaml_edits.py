@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from kschedctl.errors import InputError
-from kschedctl.lint.framework.rule import FieldEdit, RenameField, SetField, apply_edit
 from kschedctl.lint.objects.subject import Path
+from kschedctl.lint.rule import FieldEdit, RenameField, SetField, apply_edit
 from kschedctl.sources.documents.documents import Content, parse_documents
 from kschedctl.sources.documents.yaml_documents import LOADER, resolve_scalar
 

@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from kschedctl.api.api_versions import get_group, get_version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
 from kschedctl.api.events import is_irrelevant
-from kschedctl.api.json_values import Json, JsonObject, object_at
+from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
-from kschedctl.cluster import OBSERVED, drop_nulls
+from kschedctl.cluster import OBSERVED
 from kschedctl.errors import ClusterError
 from kschedctl.sources.decoding import validate_stored_names
 from kschedctl.sources.list_items import PodItems, build_item_type

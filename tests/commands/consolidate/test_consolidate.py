@@ -160,7 +160,7 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
-    assert report.first_line() == (
+    assert report.build_first_line() == (
         "1 of 2 nodes could go, saving $0.5000 an hour",
         "Karpenter takes no node in its next round; of those that could go not 1, mostly as: stays: no budget",
     )

@@ -55,7 +55,7 @@ def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
     report = drained([node("n1"), node("n2", cpu="500m"), back], "n1")
     assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
     assert (report.drained, report.safe) == (False, False)
-    assert report.first_line()[2] == "– 1 pod comes back: it tolerates the cordon"
+    assert report.build_first_line()[2] == "– 1 pod comes back: it tolerates the cordon"
     assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
     report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1")
     assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)

@@ -215,21 +215,21 @@ def test_anti_affinity_across_a_zone() -> None:
 def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 cpus fit on no node of 4. 3 would fit without a, which nobody else takes: all plans were tried, or not."""
     report = room([node("n1"), replica("a", "n1", "2"), waiting("8")])
-    assert report.first_line()[0] == "No room can be made:"
+    assert report.build_first_line()[0] == "No room can be made:"
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     objects = [node("n1"), node("n2", cpu="1"), replica("a", "n1", "2"), waiting("3")]
-    assert room(objects).first_line()[0] == "No room can be made:"
+    assert room(objects).build_first_line()[0] == "No room can be made:"
     monkeypatch.setattr(search, "MAX_SEQUENCES", 0)
     report = room(objects)
     assert report.searched is not None
     assert not report.searched.complete
-    assert report.first_line()[0] == "No room found:"
+    assert report.build_first_line()[0] == "No room found:"
     objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
     report = room(objects, most=2)
-    assert " ".join(report.first_line()) == "No room can be made: d/new – no 2 moves or fewer let it fit"
-    assert room(objects, most=3).first_line()[0] == "Move 3 pods:"
+    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no 2 moves or fewer let it fit"
+    assert room(objects, most=3).build_first_line()[0] == "Move 3 pods:"
     report = room(objects, most=1)
-    assert " ".join(report.first_line()) == "No room can be made: d/new – no single move lets it fit"
+    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move lets it fit"
 
 
 def test_others_that_wait_do_not_take_the_room() -> None:
@@ -306,7 +306,7 @@ def test_a_gang_gets_room_together_or_not_at_all() -> None:
     assert sum("uncordon" in command for command in report.commands) == 2
     report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
     assert (report.fits, report.moves, report.placed) == (False, (), ())
-    assert report.first_line()[0] == "No room found:"
+    assert report.build_first_line()[0] == "No room found:"
 
 
 def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> None:

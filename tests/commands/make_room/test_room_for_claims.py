@@ -95,7 +95,7 @@ def test_a_claim_that_others_use_stays_where_it_is() -> None:
     objects = [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), shared_claim(["n1-0", "n1-1"], users), *users]
     report = room(*objects, *pinned, *claiming("new", 4))
     assert (report.fits, report.moves) == (False, ())
-    assert report.first_line()[0] == "No room can be made:"
+    assert report.build_first_line()[0] == "No room can be made:"
 
 
 @pytest.mark.parametrize("most_sequences", [1_000, 0])

@@ -299,7 +299,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     report = interrupted(monkeypatch, "find_waiting", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before there was one" in report.never[0].message
-    assert report.first_line()[0].startswith("2 nodes take 2 pods;")
+    assert report.build_first_line()[0].startswith("2 nodes take 2 pods;")
 
 
 @pytest.mark.parametrize("where", ["find_places", "explain_unplaced", "build_program"])
@@ -307,7 +307,7 @@ def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPa
     objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)
     assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
-    assert "No set of nodes was found" in report.first_line()[0]
+    assert "No set of nodes was found" in report.build_first_line()[0]
 
 
 def catalogue(seed: int) -> tuple[list[Json], list[Json]]:

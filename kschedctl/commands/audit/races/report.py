@@ -74,7 +74,7 @@ class Races(Report, frozen=True, kw_only=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Races"
 
-    def csv_table(self) -> CsvTable:
+    def build_csv_table(self) -> CsvTable:
         """Return a row for each size, rate and expiry."""
         return to_csv_table(RaceResult, self.results)
 

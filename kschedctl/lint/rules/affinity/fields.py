@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.api.objects import PreferredSchedulingTerm, WeightedPodAffinityTerm
 from kschedctl.api.validation.placement import validate_weight
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import (
     HARD,
     PREFERRED,
@@ -17,11 +18,10 @@ from kschedctl.lint.analysis.placement import (
     iter_required_anti_affinity,
     iter_spread_constraints,
 )
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted

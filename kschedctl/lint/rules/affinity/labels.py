@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from kschedctl.api.labels import EQUALS, IN
 from kschedctl.api.objects import PodAffinityTerm
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.placement import RequiredTerm, iter_pod_terms, iter_required_affinity
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matches
 
 _EQUALITY_OPERATORS = (EQUALS, IN)

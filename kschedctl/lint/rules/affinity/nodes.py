@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import (
     format_usable_domains,
     iter_pod_terms,
     iter_required_affinity,
     iter_required_anti_affinity,
 )
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME

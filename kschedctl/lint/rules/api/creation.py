@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
-from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.api.validation import around_pods, manifests
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknown_fields
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
-from kschedctl.cluster import drop_nulls
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, FieldEdit, RenameField, Rule, SetField, is_pod_count
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.lint.objects.workload import InvalidFieldError, convert_field
+from kschedctl.lint.rule import ERROR, WARNING, FieldEdit, RenameField, Rule, SetField, is_pod_count
 from kschedctl.lint.rules import taints
 from kschedctl.lint.rules.affinity import fields
 from kschedctl.lint.rules.disruption import budgets

@@ -8,9 +8,9 @@ from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import PRIORITY_MAP
 from kschedctl.api.objects import ConfigMap
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 
 EXPANDERS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md"
 PRIORITIES_PATH: Path = ("data", "priorities")

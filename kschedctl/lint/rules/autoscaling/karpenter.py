@@ -10,12 +10,12 @@ from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
 from kschedctl.lint.analysis.placement import iter_pod_terms
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import counted
 

@@ -7,12 +7,12 @@ from itertools import islice
 
 from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.api.objects import PodDisruptionBudget
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector, resolve_int_or_percent
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.text.counts import counted
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Row
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
+from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.text.counts import counted
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library.times import parse_duration
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, FieldEdit, RenameField, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import WARNING, FieldEdit, RenameField, Rule
 
 _POD_ANNOTATIONS = (
     "karpenter.sh/do-not-disrupt",

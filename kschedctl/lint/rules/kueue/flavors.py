@@ -10,10 +10,10 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor
 from kschedctl.autoscaling.node_groups.discovery import has_node_groups
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
+from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.kueue.known_objects import MIN_LETTERS, list_cluster_queues, list_cohorts
 from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, add, format_units, parse_requests
 from kschedctl.queueing.kueue.cluster_queues import read_settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kschedctl.api.queueing import ClusterQueue, Cohort, KueueResourceGroup, LocalQueue, ResourceFlavor
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.rule import ERROR, Rule
 from kschedctl.lint.rules.kueue.known_objects import KueueReference, find_missing_names
 from kschedctl.queueing.kueue.cluster_queues import is_cohort_in_circle
 

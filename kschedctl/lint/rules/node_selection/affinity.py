@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
 from kschedctl.api.objects import StorageClass
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import list_alternatives
 from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, iter_node_terms
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME

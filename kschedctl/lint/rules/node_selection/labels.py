@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import array_at, field_at
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS, MISTAKEN_LABELS, list_alternatives
 from kschedctl.lint.analysis.placement import (
@@ -17,12 +18,11 @@ from kschedctl.lint.analysis.placement import (
     iter_node_terms,
     iter_volume_label_keys,
 )
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
 from kschedctl.lint.rules.node_selection.affinity import find_selection_path
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"

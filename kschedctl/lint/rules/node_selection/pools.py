@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import Conditions, list_alternatives, to_requirements
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.node_selection.affinity import describe_demands, find_selection_path
 from kschedctl.text.counts import counted
 

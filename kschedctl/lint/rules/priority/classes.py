@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PriorityClass
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"

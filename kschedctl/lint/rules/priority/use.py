@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
 from kschedctl.text.counts import agreeing, counted
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import RequiredTerm, iter_required_affinity, iter_required_anti_affinity
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import NOTE, WARNING, Rule, RuleProfile
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 

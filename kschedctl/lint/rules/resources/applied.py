@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_outcomes
 from kschedctl.admission.not_replayed import iter_undecidable_plugins, iter_undecidable_plugins_for_pod
-from kschedctl.admission.pod_security_policy import extract_pod
+from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
-from kschedctl.cluster import LIMITS, Cluster, drop_nulls
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, Rule
+from kschedctl.cluster import LIMITS, Cluster
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rule import ERROR, Rule
 from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
 

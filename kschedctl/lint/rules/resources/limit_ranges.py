@@ -11,10 +11,10 @@ from typing import NamedTuple
 from kschedctl.admission.resource_quota import COMPUTE_RESOURCES
 from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import parse_valid_quantities
+from kschedctl.lint.rule import ERROR, Rule
 
 CONTAINING_TYPES = {
     "Container": ("Container", "Pod"),

@@ -27,11 +27,11 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_requests import Quantities, aggregate_container_limits, compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, parse_valid_quantities
+from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.text.counts import agreeing, counted
 
 

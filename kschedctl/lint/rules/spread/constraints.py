@@ -10,11 +10,13 @@ from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.placement import validate_match_label_keys, validate_min_domains
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import (
+from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import (
     ERROR,
     NOTE,
     WARNING,
@@ -25,8 +27,6 @@ from kschedctl.lint.framework.rule import (
     for_each_workload,
     replace_label,
 )
-from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
 from kschedctl.snapshot.node_order import ZONE
 

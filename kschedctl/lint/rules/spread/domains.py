@@ -11,13 +11,13 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS
 from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.text.counts import agreeing, counted

@@ -10,12 +10,12 @@ import numpy as np
 from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import StorageClass
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread.domains import iter_hard_spreads
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted

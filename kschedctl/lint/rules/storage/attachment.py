@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolume, StorageClass
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
 from kschedctl.lint.analysis.placement import (
     HARD,
@@ -13,11 +14,10 @@ from kschedctl.lint.analysis.placement import (
     iter_node_label_keys,
     iter_volume_label_keys,
 )
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, replace_label
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS
+from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.text.counts import agreeing, counted
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import field_at, text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import get_volume_node_terms, iter_storage_class_names
-from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import parse_valid_quantities
+from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.storage.attachment import SINGLE_NODE_MODES
 
 

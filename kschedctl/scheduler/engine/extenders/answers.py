@@ -12,9 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins
-from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.api.json_values import Json, JsonObject, drop_nulls
 from kschedctl.api.objects import Node
-from kschedctl.cluster import drop_nulls
 
 INT64 = range(-(2**63), 2**63)
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.admission.pod_security_policy import (
+from kschedctl.admission.pod_security import (
     LABEL,
     Standard,
     extract_pod,

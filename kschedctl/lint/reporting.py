@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import Selector
-from kschedctl.lint.findings.suppression import (
+from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.subject import Problem, Subject, format_path, join_names
+from kschedctl.lint.rule import Rule, Severity
+from kschedctl.lint.suppression import (
     PathIgnores,
     build_fingerprint,
     drop_baseline_findings,
     find_ignore_reason,
 )
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import Rule, Severity
-from kschedctl.lint.objects.subject import Problem, Subject, format_path, join_names
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 

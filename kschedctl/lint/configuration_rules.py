@@ -9,15 +9,15 @@ from difflib import get_close_matches
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity, find_nothing
-from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.scheduler_configuration.effective import (
+from kschedctl.lint.effective_configuration import (
     find_errors,
     format_error,
     list_unknown_to_version,
     load_with_registered_plugins,
     parse_error_path,
 )
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, Severity, find_nothing
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
 from kschedctl.scheduler.configuration.profile import Profile, list_default_plugins

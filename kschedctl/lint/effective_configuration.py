@@ -82,7 +82,7 @@ class EffectiveConfiguration(Report, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"
 
-    def first_line(self) -> tuple[str, ...]:
+    def build_first_line(self) -> tuple[str, ...]:
         """Return the number and names of the profiles, and the version that reads them."""
         names = ", ".join(profile.scheduler_name for profile in self.profiles)
         of_version = f"as kube-scheduler {self.kube_version} takes it" if self.kube_version else ""

@@ -1,1 +1,0 @@
-"""From problems to findings: which are reported, which are suppressed or already known, and in which order."""

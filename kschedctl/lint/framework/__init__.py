@@ -1,1 +1,0 @@
-"""What a rule is, what it can look at, and how a field is edited."""

@@ -1,1 +1,0 @@
-"""Rules about a KubeSchedulerConfiguration, and the configuration in effect."""
