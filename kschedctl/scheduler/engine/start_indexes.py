@@ -359,7 +359,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best of the first score, of the first two scores, and so on, with the sums over the places that have it."""
+    """Find the best score, and the sums over its places, of the first score, of the first two scores, and so on."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

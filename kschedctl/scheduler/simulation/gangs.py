@@ -150,7 +150,7 @@ class Gangs:
     def _find_failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        """Return why members are not bound after this result, as explained by the gang's plugin or the pod-group cycle."""
+        """Return why members are not bound after this result, from the gang's plugin or the pod-group cycle."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         if plugin is not None:
             return plugin.failures(result, members, self.view)
@@ -230,7 +230,7 @@ class Gangs:
         return result
 
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
-        """Return why no pod of the group is tried, or an empty string. Gangs, and groups before v1.37, are always tried."""
+        """Return why no pod of a PodGroup is tried since v1.37, otherwise an empty string."""
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.build_own_info(position) for position in members}
