@@ -298,7 +298,7 @@ class Filtering:
     def from_framework(
         cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork
     ) -> Filtering:
-        """Build the filtering with the profile's Filter plugins, except those whose PreFilter skipped or rejected the pod."""
+        """Select the profile's Filter plugins, except those whose PreFilter skipped or rejected the pod."""
         inactive = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
         plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)

@@ -114,7 +114,7 @@ class EveryStart:
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
-        """(3, F): ones, each node's distance in points from the best of all nodes, and whether it is one of the best."""
+        """(3, F): ones, each node's distance in points from the best of all nodes, and whether it is among the best."""
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
 
