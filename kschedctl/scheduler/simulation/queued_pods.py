@@ -240,7 +240,7 @@ class QueuedPods:
         """Move waiting pods after an event, unless none of their plugins is interested in it."""
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)
-            for rejector in self.scheduling_queue.unschedulable.rejectors()
+            for rejector in self.scheduling_queue.unschedulable.list_rejectors()
         )
         if is_interesting or self.waits.pods:
             self.scheduling_queue.move(occurrence)
