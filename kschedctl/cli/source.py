@@ -46,8 +46,13 @@ EVICTION_KINDS = LiveKinds(("Job",))
 """Kinds that may fail for good when one of their pods is evicted."""
 CREATION_FAILURE_KINDS = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """Kinds that show or explain failed pod creations."""
-HELD_BACK_KINDS = LiveKinds((*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
-"""Kinds that show pods that wait before kube-scheduler sees them."""
+HELD_BACK_KINDS = LiveKinds(
+    (
+        *(*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"),
+        *("ConfigMap", "Deployment", "LimitRange"),
+    )
+)
+"""Kinds that show pods that wait before kube-scheduler sees them, and those that tell how Kueue is installed."""
 ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *CREATION_KINDS, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
 """All kinds that any answer may need."""
 

@@ -162,6 +162,8 @@ class Cluster(Objects):
     kube_version: str = KUBE_VERSION
     version_mix: VersionMix | None = None
     """The parts of the scheduler that have another version than ``kube_version``."""
+    kueue_version: str = ""
+    """The release of Kueue to replay, or "" for that of its Deployment."""
     admit: bool = False
     """Whether admission is replayed for unbound pods."""
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)

@@ -34,7 +34,7 @@ class Progress(Protocol):
     """Shows the progress of a computation."""
 
     def begin(self, title: str, total: int) -> Callable[[int], None]:
-        """Begin a computation with ``total`` parts, and return a function that is called with each number of new ones."""
+        """Begin a computation with ``total`` parts, and return a function to call with the number of new parts done."""
 
 
 class NoProgress:

@@ -121,7 +121,7 @@ def test_a_daemon_set_for_no_node_makes_no_pod(run: Run, write: Write) -> None:
     tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     code, _, err = run("explain", "-f", write(tainted), "-f", write(workload("DaemonSet"), name="m.json"))
     assert code == 2
-    assert "DaemonSet default/web makes no pod here" in err
+    assert "DaemonSet default/web creates no pod here" in err
 
 
 def test_the_pods_that_a_daemon_set_has_make_way(run: Run, write: Write) -> None:

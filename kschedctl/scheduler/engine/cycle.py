@@ -47,12 +47,12 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
-    "reason given for nodes that PreFilter plugins excluded",
+    "reason for nodes that PreFilter plugins left out",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )
 NARROWING_REJECTS = ByVersion(
-    "whether plugins that excluded nodes in PreFilter count among those that rejected the pod",
+    "plugins that left out nodes in PreFilter count as rejectors of the pod",
     (("", False), ("1.31", True)),
     "#122251",
 )

@@ -93,7 +93,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
 
 
 ABSENT_COUNT = ByVersion(
-    "whether the message counts nodes that PreFilter plugins excluded",
+    "the message counts nodes that PreFilter plugins left out",
     (("", True), ("1.30.2", False), ("1.32", True)),
     "#125306, #126022",
 )

@@ -134,7 +134,7 @@ def _validate_range(name: str, scores: Scores) -> None:
 
 
 SCORED_AS_RETURNED = ByVersion(
-    "whether Score plugins see nodes as extenders returned them, rather than looking them up by name",
+    "Score plugins see nodes as extenders returned them, not as the cache has them",
     (("", False), ("1.33", True)),
 )
 

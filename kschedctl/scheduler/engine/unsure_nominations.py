@@ -14,10 +14,10 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 KIND = "Nomination"
-SEEN = "only if kube-scheduler saw the pod change since it started"
+SEEN = "only those of pods that changed since kube-scheduler started"
 ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "which nominations of gated pods count",
+    "nominations of gated pods that count",
     (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )

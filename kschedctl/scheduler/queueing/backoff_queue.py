@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 
 COUNTS_ATTEMPTS = ByVersion(
-    "whether all attempts at a pod lengthen its backoff, even those that ended with errors long ago",
+    "all earlier attempts lengthen a pod's back-off, including old ones that ended with an error",
     (("", True), ("1.34", False)),
 )
 ORDERING_WINDOW = NANOSECONDS

@@ -18,8 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.scheduler.engine.diagnosis import Rejectors
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
@@ -48,7 +47,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "whether a gated pod reacts to the events for which its gating plugin registered, and to no others",
+    "a gated pod is woken only by events for which its gating plugin registered",
     (("", False), ("1.34", True)),
 )
 
@@ -161,10 +160,10 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "whether pods that PodTopologySpread rejected react to pods of their namespace", (("", False), ("1.31", True))
+    "pods rejected by PodTopologySpread are woken by pods of their namespace", (("", False), ("1.31", True))
 )
 WHILE_RESIZED = ByVersion(
-    "whether any update of a pod that is being resized counts as freeing room", (("", True), ("1.31", False))
+    "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
 )
 
 

@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
@@ -29,9 +29,7 @@ STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 """Of several strategies, the strongest counts."""
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
-ACTIVATION_LASTS = ByVersion(
-    "whether a pod that is activated while it is being tried is tried again", (("", False), ("1.32", True))
-)
+ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
 """In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
 

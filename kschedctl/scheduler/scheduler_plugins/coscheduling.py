@@ -33,10 +33,17 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    BY_THE_PLUGIN,
+    POD,
+    UPDATE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
-from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork
@@ -58,12 +65,12 @@ LAST = "~"
 GRANTED_SECONDS = 3
 """Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
-    "a group of Coscheduling that failed is tried after younger ones",
+    "a failed group is tried after younger ones",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
 COUNTS_GATED = ByVersion(
-    "Coscheduling counts pods with scheduling gates as missing",
+    "pods with scheduling gates count as missing",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )

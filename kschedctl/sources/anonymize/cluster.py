@@ -16,6 +16,7 @@ from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import drop_nulls
+from kschedctl.api.kinds import KUEUE_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
@@ -23,6 +24,7 @@ from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
+from kschedctl.sources.anonymize.custom_resources import anonymize_kueue_configuration
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.fields import FIELDS
 from kschedctl.sources.anonymize.labels import Numbers, find_composed_names
@@ -90,7 +92,7 @@ def _describe_kept_texts(expressions: Expressions) -> Iterator[str]:
 
 
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
-    """Return the cluster with everything in it rewritten, without messages, ConfigMaps and origins."""
+    """Return the cluster with everything in it rewritten, without messages, origins and the autoscaler's ConfigMaps."""
     objects: dict[str, object] = {
         field: tuple(rewriter.rewrite_struct(obj) for obj in getattr(cluster, field))
         for kind, field in KINDS.items()
@@ -101,9 +103,10 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         provenance = replace(
             provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
-    objects["config_maps"] = ()
+    kueue_maps = [config_map for config_map in cluster.config_maps if config_map.metadata.name == KUEUE_MAP]
+    objects["config_maps"] = tuple(anonymize_kueue_configuration(config_map, rewriter) for config_map in kueue_maps)
     gaps = dict(cluster.gaps)
-    if cluster.config_maps:
+    if len(kueue_maps) < len(cluster.config_maps):
         gaps["ConfigMap"] = Gap(UNREAD)  # their texts name groups of nodes in ways that nothing here replaces
     return replace(
         cluster,

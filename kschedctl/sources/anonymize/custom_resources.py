@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
-from kschedctl.api import operator_resources, queueing
-from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Condition
+from kschedctl.api import operated_pod_sets, operator_resources, queueing
+from kschedctl.api.json_values import JsonObject, array_at, field_at, object_at, objects_at, text_at
+from kschedctl.api.objects import Condition, ConfigMap
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 ZONE = "topology.kubernetes.io/zone"
@@ -129,6 +129,56 @@ def _replace_api_version(rewriter: Rewriter, value: str, obj: object) -> str:
     return f"{rewriter.domain(group)}{slash}{version}"
 
 
+_KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueName")
+"""The fields of Kueue's Configuration that an admission depends on and that contain no names."""
+
+
+def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
+    """Return the ConfigMap of Kueue with what an admission depends on, and with the names of resources replaced.
+
+    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read becomes {}.
+    """
+    import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
+
+    ((key, text),) = config_map.data.items() if len(config_map.data) == 1 else (("", ""),)
+    try:
+        configuration = yaml.safe_load(text)
+    except yaml.YAMLError:
+        configuration = None
+    kept = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
+    frameworks = array_at(configuration, "integrations", "frameworks")
+    kept["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
+    kept["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
+    metadata = rewriter.rewrite_struct(config_map).metadata
+    metadata = replace(metadata, name=config_map.metadata.name, namespace=config_map.metadata.namespace)
+    return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **kept})})
+
+
+def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names of resources in the ``resources`` of Kueue's Configuration."""
+    rewritten: dict[str, object] = {}
+    if prefixes := array_at(settings, "excludeResourcePrefixes"):
+        rewritten["excludeResourcePrefixes"] = [rewriter.resource(str(prefix)) for prefix in prefixes]
+    if "quotaCheckStrategy" in settings:
+        rewritten["quotaCheckStrategy"] = settings["quotaCheckStrategy"]
+    if transformations := objects_at(settings, "transformations"):
+        rewritten["transformations"] = [_rewrite_transformation(one, rewriter) for one in transformations]
+    return rewritten
+
+
+def _rewrite_transformation(transformation: JsonObject, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names of resources in a transformation."""
+    outputs = object_at(transformation, "outputs")
+    rewritten = {
+        **transformation,
+        "input": rewriter.resource(text_at(transformation, "input")),
+        "outputs": {rewriter.resource(name): amount for name, amount in outputs.items()},
+    }
+    if factor := text_at(transformation, "multiplyBy"):
+        rewritten["multiplyBy"] = rewriter.resource(factor)
+    return rewritten
+
+
 _OPERATED: dict[str, Handler] = {"phase": _drop_unknown_phase, "message": _drop_text}
 
 ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
@@ -177,6 +227,8 @@ ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.VolcanoTask: {"name": _replace_name},
     queueing.VolcanoJobSpec: {"queue": _replace_name},
     queueing.VolcanoJobState: {"reason": _drop_text, "message": _drop_text},
+    operated_pod_sets.OperatedPodSet: {"name": _replace_name},
+    operated_pod_sets.OperatedPodSets: {"priority_class_name": _replace_name, "problem": _drop_text},
     operator_resources.OperatorResource: _OPERATED,
     operator_resources.CustomResource: {
         **_OPERATED,

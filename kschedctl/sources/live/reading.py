@@ -17,7 +17,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
+from kschedctl.api.kinds import AUTOSCALER_MAPS, KINDS, KUEUE_MAP, OTHER_CUSTOM_RESOURCE, get_home
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import describe_accepted, is_newer_version
@@ -153,6 +153,8 @@ def _read_kinds(
     def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
         return {
             kind: threads.submit(_list_kind, server, kind, namespace, fields.get(kind, ""), cached_lists.get(kind))
+            if kind != "ConfigMap"
+            else threads.submit(_list_named, server, kind, _choose_config_maps(options, served))
             for kind in kinds
         }
 
@@ -186,7 +188,7 @@ def _read_kinds(
     gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
     if {*LIMITS} & {*options.also}:
         scheduler = replace(scheduler, api_server=read_api_server(server))
-    if "ConfigMap" in options.also:
+    if _asks_about_autoscalers(options):
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (
         describe_accepted(kind, listing.version)
@@ -270,16 +272,34 @@ def _list_kind(
     if cached_list is not None:
         return cached_list, None
     try:
-        if names := KINDS[kind].names:
-            return _list_named(server, kind, sorted(names))
-        return _list_if_permitted(server, kind, namespace, fields)
+        return _list_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
         return None, Gap(error.what)
 
 
+def _choose_config_maps(options: ReadingOptions, served: frozenset[str] | None) -> list[str]:
+    """Return the names of the ConfigMaps to read: those of autoscalers if asked about, and that of an installed Kueue.
+
+    ``served`` are the API groups of the server, or None if they are not known.
+    """
+    names = list(AUTOSCALER_MAPS) if _asks_about_autoscalers(options) else []
+    has_kueue = "KueueWorkload" in options.also and (
+        served is None or get_group(KINDS["KueueWorkload"].versions[0]) in served
+    )
+    return [*names, KUEUE_MAP] if has_kueue else names
+
+
+def _asks_about_autoscalers(options: ReadingOptions) -> bool:
+    """Return whether the question is about autoscalers, which also reads their machines."""
+    return "MachineDeployment" in options.also
+
+
 def _list_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
     """List the objects of these names one by one, since rights may be restricted to them. Raises ClusterError."""
-    results = [_list_if_permitted(server, kind, "", f"metadata.name={name}") for name in names]
+    try:
+        results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
+    except LeftOutError as error:
+        return None, Gap(error.what)
     listings = [listing for listing, _ in results if listing is not None]
     gap = next((gap for _, gap in results if gap is not None), None)
     if not listings:
@@ -302,7 +322,6 @@ def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -
         if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
         return None, Gap(f"could not be read: {error.what}")
-    namespace = KINDS[kind].home or namespace
     if rejection.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         try:
             restriction = f"were read in namespace {namespace} alone: {rejection.message}"

@@ -20,46 +20,44 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 UNTIL_INFEASIBLE = ByVersion(
-    "whether PlacementFeasible, not Permit, decides if enough pods of a group have a node",
+    "PlacementFeasible, not Permit, decides if enough pods of a group have a node",
     (("", False), ("1.37", True)),
     "#138643, #140412",
 )
 LIKE_ITS_PODS = ByVersion(
-    "whether the pods of a group must have its priority and one preemptionPolicy, or its condition reports an error",
+    "pods of a group need the group's priority and the same preemptionPolicy, and a condition reports violations",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )
 CONDITION = ByVersion(
-    "the condition of a PodGroup that reports whether it was scheduled",
+    "condition of a PodGroup that says whether it was scheduled",
     (("", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")),
     "#139743",
 )
 LEFT_OVER_AT_ONCE = ByVersion(
-    "whether pods of a group that find no node are tried again as soon as other pods of the group have one",
+    "pods of a group without a node are retried as soon as other pods of the group have one",
     (("", False), ("1.37", True)),
     "#139613",
 )
 KEEPS_ITS_NODES = ByVersion(
-    "whether a preempting group stays on the nodes found without its victims while these are reprieved one by one",
+    "a group that preempts keeps the nodes it was given without its victims while victims are reprieved",
     (("", False), ("1.37", True)),
     "#138757, #139980",
 )
-CONSTRAINED_PREEMPT = ByVersion(
-    "whether groups with scheduling constraints may preempt", (("", False), ("1.37", True)), "#140683"
-)
+CONSTRAINED_PREEMPT = ByVersion("groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683")
 NOMINATES_MEMBERS = ByVersion(
-    "whether the pods of a preempting group are nominated for the nodes that they will get",
+    "pods of a group that preempts are nominated for the nodes that preemption frees",
     (("", False), ("1.37", True)),
     "#138967, #140590",
 )
 WAITS_FOR_VICTIMS = ByVersion(
-    "whether a group does not preempt again while victims are leaving the nodes for which its pods are nominated",
+    "a group does not preempt again while its victims terminate on the nodes for which its pods are nominated",
     (("", False), ("1.37", True)),
     "#138710, #140641",
 )
 NO_PREFIX = "nothing"
 MESSAGE_PREFIX = ByVersion(
-    "prefix of messages about a group's preemption",
+    "prefix of the message about a group that preempts",
     (("", NO_PREFIX), ("1.37", "pod group preemption: ")),
     "#139218, #139674, #140311",
 )

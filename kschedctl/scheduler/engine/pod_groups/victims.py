@@ -21,7 +21,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "whether a group's priority counts for its pods in preemption, and each evicted pod of a group counts for budgets",
+    "victims in groups are ordered by the priority of the group, and PDBs count each pod of an evicted group",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )

@@ -40,7 +40,7 @@ NONE_WANTED = (
     "kube-scheduler keeps no candidate"
 )
 DROPPED_MAY_HELP = ByVersion(
-    "whether preemption is tried on nodes that extenders dropped without a message", (("", True), ("1.32", False))
+    "preemption is tried on nodes that extenders left out without a reason", (("", True), ("1.32", False))
 )
 
 

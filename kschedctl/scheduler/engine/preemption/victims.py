@@ -17,7 +17,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 SORTED_AGAIN = ByVersion(
-    "whether victims are finally sorted by importance, rather than with PDB violations first",
+    "victims are sorted again by importance, not those first that violate a PDB",
     (("", False), ("1.30.7 1.31.3", True)),
     "#128307, brought back by #128431 and #128434",
 )
