@@ -59,5 +59,5 @@ def _build_unknown(view: Fork, effect: Effect) -> Unknown:
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     # The reason continues a sentence that starts with the plural of KIND.
-    reason = f"of gated pods count {SEEN} ({first}{others})"
+    reason = f"of gated pods count only if the pod changed since kube-scheduler started ({first}{others})"
     return Unknown(Dependency(KIND, effect), Gap(reason))
