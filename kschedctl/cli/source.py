@@ -165,7 +165,7 @@ def build_live_request(
 
 def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot and add the objects of the files."""
-    from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
+    from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
     cluster = read_archive(path)
     left_out = dict[str, Gap]()
