@@ -23,7 +23,7 @@ from kschedctl.sources.output_file import validate_output_files
 from kschedctl.sources.read import read_documents
 
 if TYPE_CHECKING:
-    from kschedctl.sources.extenders.whole_pods import PodExtras
+    from kschedctl.sources.extender_recording import PodExtras
 
 
 log = logging.getLogger(__name__)
@@ -54,15 +54,14 @@ class Extending:
         """
         self._validate()
         if self.extender_answers is not None:
-            from kschedctl.sources.extenders.recording import RecordedAnswers  # noqa: PLC0415 - for few questions
+            from kschedctl.sources.extender_recording import RecordedAnswers  # noqa: PLC0415 - for few questions
 
             yield RecordedAnswers.read(self.extender_answers)
         elif not self.call_extenders:
             yield None
         else:
-            from kschedctl.sources.extenders.http import HTTPCaller  # noqa: PLC0415
-            from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-            from kschedctl.sources.extenders.whole_pods import WholePods  # noqa: PLC0415
+            from kschedctl.sources.extender_http import HTTPCaller  # noqa: PLC0415
+            from kschedctl.sources.extender_recording import Recorder, WholePods  # noqa: PLC0415
 
             recorder = Recorder(WholePods(HTTPCaller()))
             yield recorder
@@ -101,8 +100,7 @@ def collect_pod_extras(
     """
     if call is None:
         return
-    from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import PodExtras, Recorder  # noqa: PLC0415
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
@@ -123,7 +121,7 @@ def collect_pod_extras(
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
     """Add the fields of pods whose files can be read again."""
-    from kschedctl.sources.extenders.whole_pods import PodExtras, iter_pod_documents  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import PodExtras, iter_pod_documents  # noqa: PLC0415
 
     origins = inquiry.cluster.origins
     places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
@@ -140,7 +138,7 @@ def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Se
 
     Pods that may not be read are skipped.
     """
-    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
 
     if not keys:
