@@ -53,6 +53,13 @@ HELD_BACK_KINDS = LiveKinds(
     )
 )
 """Kinds that show pods that wait before kube-scheduler sees them, and those that tell how Kueue is installed."""
+KUEUE_QUOTA_KINDS = LiveKinds(
+    (
+        *("KueueWorkload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass"),
+        *("AdmissionCheck", "Topology", "ConfigMap", "Deployment"),
+    )
+)
+"""Kinds that decide about quota of Kueue, and those that tell how it is installed."""
 ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *CREATION_KINDS, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
 """All kinds that any answer may need."""
 

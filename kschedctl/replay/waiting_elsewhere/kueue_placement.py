@@ -102,7 +102,7 @@ def build_started_pods(
     """
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))
-    gated_pods = [pod for pod in _find_pods(cluster, workload, job) if _is_gated(pod)]
+    gated_pods = [pod for pod in find_workload_pods(cluster, workload, job) if _is_gated(pod)]
     if gated_pods:
         return StartedPods(owner, tuple(_start_pod(pod, outlook, flavors) for pod in gated_pods))
     references = workload.metadata.owner_references
@@ -113,7 +113,7 @@ def build_started_pods(
     return StartedPods(owner, tuple(map(default_pod, pods)))
 
 
-def _find_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
+def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
     """Return the pods of a Workload: those that own it, or those of its job."""
     names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     owners = [pod for name in names if (pod := cluster.pod(workload.metadata.namespace, name)) is not None]
@@ -165,7 +165,7 @@ def find_victim_pods(
         (pod.metadata.namespace, pod.metadata.name)
         for workload in cluster.kueue_workloads
         if (key := f"{workload.metadata.namespace}/{workload.metadata.name}") in victims
-        for pod in _find_pods(cluster, workload, jobs.get(key))
+        for pod in find_workload_pods(cluster, workload, jobs.get(key))
     }
 
 
