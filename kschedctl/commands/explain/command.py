@@ -47,7 +47,7 @@ from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 
