@@ -1,7 +1,7 @@
 """The answers of a scheduler's plugins to the questions of the queue: which events make a pod worth another attempt.
 
-Old versions check first whether an event reaches the pod at all. Upstream: isPodWorthRequeuing, runPreEnqueuePlugins and
-movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). For the pre-checks:
+Old versions check first whether an event reaches the pod at all. Upstream: isPodWorthRequeuing, runPreEnqueuePlugins
+and movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). For the pre-checks:
 preCheckForNode in pkg/scheduler/eventhandlers.go, and AssignedPodAdded, AssignedPodUpdated and
 getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32; in v1.30
 getUnschedulablePodsWithMatchingAffinityTerm).
