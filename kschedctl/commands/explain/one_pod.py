@@ -19,7 +19,7 @@ from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
