@@ -194,14 +194,19 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
     The exit code is UNDECIDED instead of success if those objects were not checked.
     """
-    new_resources = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
+    new_resources = _find_new_resources_with_fixes(inquiry)
     if not new_resources:
         return report, code
-    with_fixes = search_admission_fixes(inquiry.cluster, new_resources, inquiry.now)
-    entries = {entry.resource: entry for entry in (*with_fixes, *report.waiting_elsewhere)}
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(entries.values())))
-    extended = structs.replace(report, waiting_elsewhere=tuple(entries.values()), undecided=undecided)
-    return extended, UNDECIDED if undecided and code == SCHEDULES else code
+    waiting = {entry.resource: entry for entry in (*new_resources, *report.waiting_elsewhere)}
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(waiting.values())))
+    report = structs.replace(report, waiting_elsewhere=tuple(waiting.values()), undecided=undecided)
+    return report, UNDECIDED if undecided and code == SCHEDULES else code
+
+
+def _find_new_resources_with_fixes(inquiry: Inquiry) -> tuple[WaitingElsewhere, ...]:
+    """Return the objects of the files that wait elsewhere, with fixes for those that Kueue does not admit."""
+    entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
+    return search_admission_fixes(inquiry.cluster, entries, inquiry.now)
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
