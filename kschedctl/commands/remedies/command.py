@@ -194,19 +194,18 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
     The exit code is UNDECIDED instead of success if those objects were not checked.
     """
-    new_resources = _find_new_resources_with_fixes(inquiry)
-    if not new_resources:
-        return report, code
-    waiting = {entry.resource: entry for entry in (*new_resources, *report.waiting_elsewhere)}
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(waiting.values())))
-    report = structs.replace(report, waiting_elsewhere=tuple(waiting.values()), undecided=undecided)
+    waiting = _merge_new_resources(inquiry, report.waiting_elsewhere)
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
+    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
     return report, UNDECIDED if undecided and code == SCHEDULES else code
 
 
-def _find_new_resources_with_fixes(inquiry: Inquiry) -> tuple[WaitingElsewhere, ...]:
-    """Return the objects of the files that wait elsewhere, with fixes for those that Kueue does not admit."""
+def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...]) -> tuple[WaitingElsewhere, ...]:
+    """Return the reported objects after those of the files that wait elsewhere, with fixes for Kueue's among these."""
     entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
-    return search_admission_fixes(inquiry.cluster, entries, inquiry.now)
+    entries = search_admission_fixes(inquiry.cluster, entries, inquiry.now)
+    titles = {entry.resource for entry in entries}
+    return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
