@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.sources.archive.file import read_archive
+from kschedctl.sources.archive_file import read_archive
 
 BEGINS = "quotas, limits and policies, by which the API server may deny the pods: "
 DEPLOYMENT = {

@@ -17,7 +17,7 @@ from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests
 from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
-from kschedctl.sources.archive.file import read_archive, write_archive
+from kschedctl.sources.archive_file import read_archive, write_archive
 
 _TEXT = """
 apiVersion: config.kueue.x-k8s.io/v1beta2

@@ -39,7 +39,7 @@ class Evictions:
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
-        return self.simulation.budgets.find_selecting(position)
+        return self.simulation.budgets.find_selecting_budgets(position)
 
     def find_denial(self, position: Position) -> str:
         """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
@@ -78,7 +78,7 @@ class Evictions:
         """Return the pods that a budget selects and that are still on their original nodes."""
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
-        selected = self.simulation.budgets.find_selected(budget)[view.pods.info] & unmoved
+        selected = self.simulation.budgets.find_selected_pods(budget)[view.pods.info] & unmoved
         positions = (position for position in find_positions(selected) if position not in self.simulation.gone)
         return [view.pods.objects[position] for position in positions]
 
@@ -139,7 +139,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
         return pdb
 
     view = simulation.view
-    covered = simulation.budgets.find_selected(get_budget_key(pdb))[view.pods.info]
+    covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(

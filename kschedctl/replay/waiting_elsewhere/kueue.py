@@ -82,7 +82,7 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     queues = foresee_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
-            yield _build_report(workload, queues, now)
+            yield build_workload_report(workload, queues, now)
 
 
 def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
@@ -131,7 +131,7 @@ def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     return None
 
 
-def _build_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
+def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
     headline, details, holders = find_reason(workload, queues)
     job = find_job(workload, queues.cluster)

@@ -34,7 +34,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     GroupProgress,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
-from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
+from kschedctl.scheduler.engine.pod_groups.victims import find_preemption_role
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
@@ -317,7 +317,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     for key, positions in pods.by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
-        group_priority = find_group_standing(view, key, as_groups=True).priority
+        group_priority = find_preemption_role(view, key, as_groups=True).priority
         if group_priority is not None:
             yield group_priority
 

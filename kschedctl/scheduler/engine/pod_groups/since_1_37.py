@@ -45,7 +45,7 @@ KEEPS_ITS_NODES = ByVersion(
     "#138757, #139980",
 )
 CONSTRAINED_PREEMPT = ByVersion("groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683")
-PROMISED = ByVersion(
+NOMINATES_MEMBERS = ByVersion(
     "pods of a group that preempts are nominated for the nodes that preemption frees",
     (("", False), ("1.37", True)),
     "#138967, #140590",
@@ -55,17 +55,18 @@ WAITS_FOR_VICTIMS = ByVersion(
     (("", False), ("1.37", True)),
     "#138710, #140641",
 )
-SAYS_WHO = ByVersion(
+NO_PREFIX = "nothing"
+MESSAGE_PREFIX = ByVersion(
     "prefix of the message about a group that preempts",
-    (("", "nothing"), ("1.37", "pod group preemption: ")),
+    (("", NO_PREFIX), ("1.37", "pod group preemption: ")),
     "#139218, #139674, #140311",
 )
 IN_PREEMPTION: tuple[ByVersion[object], ...] = (
     KEEPS_ITS_NODES,
     CONSTRAINED_PREEMPT,
-    PROMISED,
+    NOMINATES_MEMBERS,
     WAITS_FOR_VICTIMS,
-    SAYS_WHO,
+    MESSAGE_PREFIX,
 )
 
 NOT_OF_ONE = "all pods in a single pod group should have the same "
@@ -101,14 +102,20 @@ def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: 
 def find_validation_error(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> str:
-    """Return why the pods of a group cannot be tried, or an empty string. `waiting` has its waiting pods in order."""
+    """Return why the pods of a group cannot be tried, or an empty string.
+
+    `waiting` has the group's waiting pods in order. `group` is None if the object does not exist.
+    """
     return next(_iter_validation_errors(group, waiting, view, release), "")
 
 
 def _iter_validation_errors(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> Iterator[str]:
-    """Yield the reasons why the pods of a group cannot be tried."""
+    """Yield the reasons why the pods of a group cannot be tried.
+
+    Before v1.37, the waiting pods must share a schedulerName. Since then, all pods must match the group.
+    """
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
         names = dict.fromkeys(info.spec.scheduler_name for info in infos)
@@ -120,7 +127,10 @@ def _iter_validation_errors(
 
 
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
-    """Return whether a group must not preempt, by its own preemption policy or, before groups had one, by its pods'."""
+    """Return whether a group must not preempt.
+
+    The group's own preemption policy decides or, in versions without that field, the policies of its pods.
+    """
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)
     return any(info.spec.preemption_policy == NEVER for info in infos)
