@@ -31,7 +31,7 @@ class KueueInput:
         typer.Option(
             "--kueue-version",
             metavar=_RELEASES,
-            help="The release of Kueue, by default that of its Deployment, else the newest.",
+            help="Release of Kueue; by default that of its Deployment, else the newest.",
             show_default=False,
         ),
     ] = ""

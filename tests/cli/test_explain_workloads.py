@@ -321,7 +321,7 @@ def test_a_file_without_anything_to_explain_is_an_error(run: Run, write: Write) 
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     code, _, err = run("explain", "-f", write(settings), "--demo")
     assert code == 2
-    assert "no pod and nothing that makes pods, only ConfigMap" in err
+    assert "no pod and nothing that creates pods, only ConfigMap" in err
 
 
 def test_a_bound_pod_of_a_file_is_bound(run: Run, write: Write) -> None:

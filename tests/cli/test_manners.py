@@ -147,4 +147,4 @@ def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> No
 def test_files_without_anything_to_explain(text: str, told: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(f"apiVersion: v1\nkind: {text}\n")
     code, _, err = run("explain", "-f", str(tmp_path / "x.yaml"), "--demo")
-    assert (code, err.endswith(f"nothing that makes pods{told}\n")) == (2, True), err
+    assert (code, err.endswith(f"nothing that creates pods{told}\n")) == (2, True), err

@@ -47,7 +47,7 @@ from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -134,7 +134,7 @@ def explain(
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampled_from,
-            extender_arguments=extending.arguments(),
+            extender_arguments=extending.to_arguments(),
             in_full=view.max_matrices,
         )
 
@@ -204,7 +204,10 @@ class _Question(msgspec.Struct, frozen=True):
         has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
         if inquiry.has_outer_cluster or not has_scope:
             is_in_cluster = not inquiry.has_outer_cluster
-            if new_resources := report_new_resources(inquiry.cluster, now, queued_only=is_in_cluster):
+            new_resources = report_new_resources(
+                inquiry.cluster, now, queued_only=is_in_cluster, remedies=self.remedies
+            )
+            if new_resources:
                 return new_resources
 
         # All pending pods
@@ -265,11 +268,11 @@ class _Question(msgspec.Struct, frozen=True):
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
         """Return the commands to suggest, keyed by pod or workload; none for an explanation with assumptions."""
-        options = [*self.scope.arguments(), *self.extender_arguments]
-        node_groups = self.autoscalers.node_groups.arguments()
+        options = [*self.scope.to_arguments(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.to_arguments()
         if isinstance(report, PendingPods):
             return find_commands_for_pending(
-                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.arguments()]
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_arguments()]
             )
         if self.supposed or self.sampled:
             return {}
@@ -280,7 +283,7 @@ class _Question(msgspec.Struct, frozen=True):
                 options += node_groups
             return {
                 explanations[0].pod: build_command(
-                    self.source, command, self.pods, self.scope.namespace_arguments(), options
+                    self.source, command, self.pods, self.scope.to_namespace_arguments(), options
                 )
             }
         return {

@@ -35,7 +35,7 @@ from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 
@@ -278,7 +278,7 @@ def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
     """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
-    options = [*(["-n", namespace] if namespace else []), *extending.arguments()]
+    options = [*(["-n", namespace] if namespace else []), *extending.to_arguments()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         command = ("capacity",) if source.filename else ("remedies", "-A")

@@ -47,7 +47,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
     try:
         return _read_live_version(source)
     except ClusterError as error:
-        if source.arguments():
+        if source.to_arguments():
             raise
         log.warning("note: %s", error)
         return None

@@ -250,5 +250,5 @@ def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, m
     assert code == 1
     assert out.startswith("lab/p01-cpu")
     unknown = "warning: changes while the cluster was read are unknown for nodes\n"
-    taken_in = "note: while the cluster was read these changed and are taken in as they are now: 1 Node\n"
+    taken_in = "note: changed while the cluster was read, and included in their newest state: 1 Node\n"
     assert err == {"endless blank lines": "", "endless events": taken_in}.get(fault, unknown)
