@@ -20,9 +20,7 @@ from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, format_histogram
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
-from kschedctl.scheduler.engine.extenders.consultation import Consultation
-from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
+from kschedctl.scheduler.engine.extenders import Consultation, ExtenderError, HTTPExtender, MetaVictims
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.victims import Selection
