@@ -60,8 +60,8 @@ IDLE_SECONDS = 3.0
 class TidyApp(App[None]):
     """An application that collects garbage when the user is idle, since this blocks everything for a moment.
 
-    It takes 0.2 s for 5,000 nodes. Subclasses set `untidy` after dropping something large, and call `tidy` every IDLE_SECONDS while nothing is
-    computed.
+    It takes 0.2 s for 5,000 nodes. Subclasses set `untidy` after dropping something large, and call `tidy` every
+    IDLE_SECONDS while nothing is computed.
     """
 
     def __init__(self) -> None:
