@@ -11,7 +11,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.commands.schema import DOCUMENTS, build_schema
-from kschedctl.sources.archive.file import write_archive
+from kschedctl.sources.archive_file import write_archive
 
 DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
 """Kind -> the name of its schema."""

@@ -45,12 +45,11 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
-from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
+from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import (
     Code,

@@ -34,8 +34,15 @@ from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, concerns_pod
+from kschedctl.scheduler.queueing.queue_plugins import (
+    Attempt,
+    QueueingStrategy,
+    choose_strategy,
+    collect_hints,
+    concerns_pod,
+    find_gating_plugin,
+    try_without_post_filter,
+)
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo

@@ -32,7 +32,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
-REGISTERS_POD_EVENTS = ByVersion("whether DefaultPreemption registers for deleted pods", (("", False), ("1.34", True)))
+REGISTERS_POD_EVENTS = ByVersion("a deleted pod is a wake-up event", (("", False), ("1.34", True)))
 
 
 class PreemptionMessage(StrEnum):
@@ -43,7 +43,7 @@ class PreemptionMessage(StrEnum):
 
 
 PREEMPTION_MESSAGE = ByVersion(
-    "the message for a pod that preempts others",
+    "message about a pod that preempts",
     (("", PreemptionMessage.NONE), ("1.37", PreemptionMessage.PLACEMENT_FOUND)),
     "#140180",
 )

@@ -34,7 +34,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     GroupProgress,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
-from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
+from kschedctl.scheduler.engine.pod_groups.victims import find_preemption_role
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
@@ -62,22 +62,22 @@ NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not f
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "whether GangScheduling registers for PodGroups that need fewer pods", (("", False), ("1.37", True)), "#139279"
+    "a lower minCount of a PodGroup is a wake-up event", (("", False), ("1.37", True)), "#139279"
 )
 QUEUEING_OF_GROUPS = ByVersion(
-    "how the pods of a group are queued",
-    (("", "each by itself; the first takes the others with it"), ("1.37", "as one entry; replayed as in 1.36")),
+    "pods of a group are queued",
+    (("", "one by one; the first takes the others along"), ("1.37", "as one entry (replayed as in 1.36)")),
     "#138567, #139952",
     "1.37",
 )
 GROUPS_AS_VICTIMS = ByVersion(
-    "how preemption evicts groups that are disrupted together",
-    (("", "pod by pod"), ("1.37", "as a whole; replayed as in 1.36")),
+    "a preempting pod evicts groups that are disrupted together",
+    (("", "pod by pod"), ("1.37", "as a whole (replayed as in 1.36)")),
     "#137981",
     "1.37",
 )
 COMPOSITE_GATE = ByVersion(
-    "the gate with which groups of groups are placed together, or not at all",
+    "gate for placing groups of groups together or not at all",
     (("", "no such gate"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
@@ -317,7 +317,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     for key, positions in pods.by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
-        group_priority = find_group_standing(view, key, as_groups=True).priority
+        group_priority = find_preemption_role(view, key, as_groups=True).priority
         if group_priority is not None:
             yield group_priority
 

@@ -22,17 +22,17 @@ _MEBIBYTE = 1024 * 1024
 class CountedImages(StrEnum):
     """The images of a pod that count for its score."""
 
-    CONTAINERS = "of containers"
-    CONTAINERS_AND_VOLUMES = "of containers and of image volumes"
+    CONTAINERS = "those of containers"
+    CONTAINERS_AND_VOLUMES = "those of containers and image volumes"
 
 
 SCORED_IMAGES = ByVersion(
-    "the images that ImageLocality scores",
+    "images that count",
     (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "the images for each of which ImageLocality counts up to 1000 MiB",
+    "images for each of which up to 1000 MiB count",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )

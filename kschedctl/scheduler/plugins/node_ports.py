@@ -33,7 +33,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 
 SIDECAR_PORTS = ByVersion(
-    "whether host ports of restartable init containers count",
+    "host ports of restartable init containers count",
     (("", False), ("1.33.6 1.34", True)),
     "#132040, brought back by #133390",
 )

@@ -33,7 +33,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "whether NodeUnschedulable registers for changes of the pod's tolerations", (("", False), ("1.32", True))
+    "new tolerations of the rejected pod are a wake-up event", (("", False), ("1.32", True))
 )
 
 

@@ -38,7 +38,7 @@ from kschedctl.snapshot.nodes import find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = ByVersion(
-    "the reason for an untolerated taint",
+    "reason for an untolerated taint",
     (("", "node(s) had untolerated taint {{{key}: {value}}}"), ("1.34.2", "node(s) had untolerated taint(s)")),
     "#134740, brought back by #135023",
 )

@@ -65,7 +65,7 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
 def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
     """Return the PDBs that protect the pods with the PodInfos of these numbers."""
     budgets = get_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
+    names = (name for number in numbers for name in budgets.find_protecting_budgets(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 

@@ -29,14 +29,14 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
-    "whether InterPodAffinity's hint compares a node with its state before", (("", False), ("1.33", True))
+    "queueing hint: a changed node is compared with its old state", (("", False), ("1.33", True))
 )
 CHECKS_BOTH_WAYS = ByVersion(
-    "whether InterPodAffinity's hint considers the pod's own labels, nominations and deleted pods' anti-affinity",
+    "queueing hint: the pod's own labels, nominated nodes and the anti-affinity of deleted pods count",
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "whether InterPodAffinity's hint is Queue for a pod that matches only one of several anti-affinity terms",
+    "queueing hint: a pod that matches one of several anti-affinity terms is enough",
     (("", False), ("1.37", True)),
     "#139161",
 )

@@ -82,12 +82,12 @@ TERM_FIELDS = ("required_affinity", "required_anti_affinity", "preferred_affinit
 class ExcludingSelectorScope(StrEnum):
     """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
 
-    SELECTED_NAMESPACES = "those of the namespaces that it selects"
-    EVERY_NAMESPACE = "those of every namespace"
+    SELECTED_NAMESPACES = "the namespaces that it selects"
+    EVERY_NAMESPACE = "all namespaces"
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "the pods that match a term of the pod with a namespaceSelector that only excludes",
+    "a namespaceSelector with only exclusions, in the pod's own terms, selects pods of",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),

@@ -31,8 +31,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, fill_in_weights
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 CRASH = (
@@ -44,17 +43,17 @@ CRASH = (
 class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
-    WITH_POD = "balance after placement"
-    COMPARED = "balance after placement compared with before"
+    WITH_POD = "the balance after placement"
+    COMPARED = "the balance after placement compared with before"
 
 
 SCORED_BALANCE = ByVersion(
-    "what NodeResourcesBalancedAllocation scores",
+    "what is scored",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
 BEST_EFFORT = ByVersion(
-    "whether NodeResourcesBalancedAllocation scores pods that request none of the resources",
+    "pods that request none of the resources are scored",
     (("", True), ("1.33", False)),
     "#130260",
 )

@@ -81,8 +81,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
+from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
 
@@ -206,18 +205,14 @@ def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
 
 TOO_MANY_PODS = "Too many pods"
 TOO_LARGE = ByVersion(
-    "the code for a request that is larger than the node",
+    "status code for a request that is larger than the node",
     (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
     "#131345",
 )
-SCORES_DEVICES = ByVersion(
-    "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
-)
+SCORES_DEVICES = ByVersion("extended resources backed by devices are scored", (("", False), ("1.35", True)), "#134058")
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
-REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
-    "whether NodeResourcesFit registers for DeviceClasses", (("", False), ("1.35", True))
-)
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
 
 
 class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
