@@ -287,7 +287,7 @@ class GangResult(NamedTuple):
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
     """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
     plugin = find_gang_plugin(framework)
-    key = plugin.gang(pod) if plugin else None
+    key = plugin.find_gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
         return None
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
