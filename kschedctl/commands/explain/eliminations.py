@@ -213,9 +213,18 @@ def _build_cause(
         row = _choose_typical_node(rows, same_reason, cycle, standing)
     fact = find_fact(same_reason, row)
     name = cycle.view.nodes.names[row] if standing else ""
-    return Cause(
+    cause = Cause(
         plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
     )
+    scope = cause.describe_scope(len(cycle.view.nodes))
+    if fact is None or not name:
+        return replace(cause, plain=f"{cause.fact or reason}{scope}")
+    if fact.names_best_node:
+        best_row = int(rows[np.argmin(measure_distance(same_reason)[rows])])
+        best_fact = find_fact(same_reason, best_row) or fact
+        scope = cause.describe_scope(len(cycle.view.nodes), with_node=False)
+        return replace(cause, plain=best_fact.describe_cause(cycle.view.nodes.names[best_row], scope))
+    return replace(cause, plain=fact.describe_cause(name, scope))
 
 
 def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:

@@ -19,7 +19,6 @@ from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
     FINE,
     Advice,
-    Cause,
     Elimination,
     Explanation,
     Explanations,
@@ -434,27 +433,19 @@ def build_preemption_line(report: Explanation) -> Page:
 
 
 def _split_headline(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or split into causes and their closest nodes if it is long."""
-    short = not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
-    first_cause = report.causes[0] if report.causes else None
-    if short or first_cause is None or not report.headline.startswith(first_cause.conflict or first_cause.reason):
+    """Yield the headline as one paragraph, or as the first cause and a list of the others if it is long."""
+    causes = [cause.plain or cause.reason for cause in report.causes]
+    conflict = report.causes[0].conflict if report.causes else ""
+    if conflict:
+        causes.insert(0, conflict)
+    is_short = (
+        not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
+    )
+    if is_short or len(causes) < 2 or not report.headline.startswith(causes[0]):
         yield paragraph(*parts, report.headline)
         return
-    nodes = len(report.node_order)
-    refusals = [f"{cause.reason}{_describe_affected_nodes(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
-    evidence = [cause.describe_closest(nodes) for cause in report.causes]
-    if first_cause.conflict:
-        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
-    yield paragraph(*parts, first_cause.conflict or "; ".join(refusals))
-    if any(evidence):
-        yield Bullets(tuple(filter(None, evidence)))
-
-
-def _describe_affected_nodes(cause: Cause, index: int, nodes: int) -> str:
-    """Return in parentheses to how many nodes a cause applies. Only the first cause says "eligible nodes"."""
-    place = cause.describe_nodes(nodes)
-    shown = place.removesuffix(" eligible nodes") if index else place
-    return f" ({shown})" if shown else ""
+    yield paragraph(*parts, causes[0])
+    yield Bullets(tuple(causes[1:]))
 
 
 def _build_once_created_line(report: Explanation) -> Iterator[Paragraph]:

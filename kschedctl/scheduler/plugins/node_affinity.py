@@ -50,7 +50,7 @@ from kschedctl.scheduler.framework.events import (
     adapt_node_hint,
     resolve_node_actions,
 )
-from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
+from kschedctl.scheduler.framework.facts import OPERATOR_SYMBOLS, Fact, LabelDemand, Wanted, describe_unmet
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
@@ -65,7 +65,6 @@ REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
 MAX_TERMS_SHOWN = 3
-OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 class NodeAffinityUnmet(Fact, frozen=True):
@@ -83,23 +82,19 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """Return the fact as a sentence.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
-        'disk=ssd wanted, hdd found; gpu=yes wanted, no such label found'
-        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
-        'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
+        'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
+        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).words()
+        'needs zone=a; has zone=c; or needs a label pool; has no label pool'
         """
         if self.selector:
-            return "; ".join(
-                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
-                for unmet_terms in self.selector
-            )
-        unmet_terms = [" and ".join(requirement.words() for requirement in term) for term in self.terms]
-        remainder = (
-            f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
-            if len(unmet_terms) > MAX_TERMS_SHOWN
-            else ""
-        )
-        sentence = "; or ".join(filter(None, unmet_terms[:MAX_TERMS_SHOWN]))
-        return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
+            return describe_unmet(self.selector)
+        unmet_terms = [describe_unmet(term) for term in self.terms if term]
+        if not unmet_terms:
+            return "no required node affinity term can match"
+        shown = unmet_terms[:MAX_TERMS_SHOWN]
+        if len(unmet_terms) > MAX_TERMS_SHOWN:
+            shown.append(_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN))
+        return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels of the nodeSelector, or the labels for which every required term demands some value.

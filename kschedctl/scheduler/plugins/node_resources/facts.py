@@ -18,6 +18,8 @@ class DeferredResize(Detail, frozen=True):
 class Insufficient(Fact, frozen=True):
     """A resource of which a node has less free than the pod requests."""
 
+    names_best_node = True
+
     resource: str
     requested: int
     free: int
@@ -37,26 +39,46 @@ class Insufficient(Fact, frozen=True):
     def words(self) -> str:
         """Describe the requested and the free amounts, and the deferred resizes that reserve some of the resource.
 
-        >>> Insufficient("cpu", requested=6000, free=2000, offered=8000, largest=8000).words()
-        'cpu: 6 requested, 2 free of 8'
+        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).words()
+        'needs 6 CPUs; 2.26 of 8 free'
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
-        'cpu: 9 requested, 2 free of 4; no node is that large'
+        'needs 9 CPUs; 2 of 4 free; no node is that large'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
-        cpu: 2 requested, 0 free of 12; shop/big reserves 12 for a deferred resize but runs with 1
+        needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
         """
-        first = self.deferred_resizes[0] if self.deferred_resizes else DeferredResize("", 0, 0)
-        amounts = (self.free, self.offered, *((first.reserved, first.running) if first.pod else ()))
-        requested, free, offered, *resize = names.format_in_one_unit(self.resource, self.requested, *amounts)
-        text = f"{self.resource}: {requested} requested, {free} free of {offered}"
-        if self.exceeds_every_node:
-            text += "; no node is that large" if self.largest else "; no node offers any"
-        if not resize:
-            return text
-        remaining = len(self.deferred_resizes) - 1
-        others = ""
-        if remaining:
-            others = f", and {remaining} more {'pods do' if remaining > 1 else 'pod does'} so"
-        return f"{text}; {first.pod} reserves {resize[0]} for a deferred resize but runs with {resize[1]}{others}"
+        (requested, free, offered), unit = names.format_for_sentence(
+            self.resource, self.requested, self.free, self.offered
+        )
+        text = f"needs {requested} {unit}; {free} of {offered} free"
+        return f"{text}{self._describe_size_limit()}{self._describe_resizes()}"
+
+    def describe_cause(self, node: str, scope: str) -> str:
+        """Describe the requested amount and the largest free amount, which is on `node`.
+
+        >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause("w4", " (all 9 nodes)"))
+        needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
+        """
+        (requested, free), unit = names.format_for_sentence(self.resource, self.requested, self.free)
+        nominated = ", after reserving room for nominated pods" if self.nominated else ""
+        limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
+        return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
+
+    def _describe_size_limit(self) -> str:
+        """Return a clause that says that no node is large enough, or an empty string."""
+        if not self.exceeds_every_node:
+            return ""
+        return "; no node is that large" if self.largest else "; no node offers any"
+
+    def _describe_resizes(self) -> str:
+        """Return a clause about the pods whose deferred resize reserves some of the resource, or an empty string."""
+        if not self.deferred_resizes:
+            return ""
+        first, *others = self.deferred_resizes
+        (reserved, running), _ = names.format_for_sentence(self.resource, first.reserved, first.running)
+        more = ""
+        if others:
+            more = f", and {counted(len(others), 'more pod')} {'do' if len(others) > 1 else 'does'} so"
+        return f"; {first.pod} reserves {reserved} for a deferred resize but runs with {running}{more}"
 
 
 class TooManyPods(Fact, frozen=True):

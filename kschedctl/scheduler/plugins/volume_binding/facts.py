@@ -73,15 +73,13 @@ class VolumeOutOfReach(Fact, frozen=True):
         """Return the fact as a sentence.
 
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
-        'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
+        'PersistentVolume pv1 of claim shop/data needs zone=a; the node has zone=b'
         """
         requirements = (
-            f"{requirement.key} {requirement.operator} [{', '.join(requirement.values)}], "
-            f"{_describe_label_of_node(requirement)}"
-            for requirement in self.wanted
+            f"{requirement.describe_need()}; the node has {requirement.describe_label()}" for requirement in self.wanted
         )
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
-        return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the values of the label, if the affinity consists of In requirements on a single label."""
@@ -121,10 +119,12 @@ class NoVolume(Fact, frozen=True):
         """Return the fact as a sentence.
 
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
-        no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class has no provisioner
+        no available PersistentVolume of class fast for claim a/d (1Gi requested), and the class has no provisioner
         """
         size = f"{self.size} " if self.size else ""
-        no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
+        no_volume = (
+            f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}requested)"
+        )
         if not self.provisions:
             return f"{no_volume}, and the class has no provisioner"
         allowed = "; or ".join(" and ".join(map(_describe_allowed, term)) for term in self.topologies)
