@@ -22,6 +22,7 @@ from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
+from kschedctl.api.queueing import QUEUE_LABEL
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
 from kschedctl.api.workloads import (
@@ -218,11 +219,16 @@ def _log_custom_resources(reading: ReadResult) -> None:
         (resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind), resource.metadata.name)
         for kind, objects in reading.objects.items()
         for resource in objects
-        if isinstance(resource, OperatorResource) and not resource.metadata.uid
+        if isinstance(resource, OperatorResource) and not resource.metadata.uid and not _has_known_pods(resource)
     }
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
         log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
+
+
+def _has_known_pods(resource: OperatorResource) -> bool:
+    """Return whether the resource names a queue of Kueue, which knows its pods."""
+    return QUEUE_LABEL in resource.metadata.labels and bool(resource.pod_sets.pod_sets)
 
 
 def _log_kustomizations(reading: ReadResult) -> None:

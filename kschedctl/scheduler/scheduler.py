@@ -25,8 +25,12 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.engine.unsure_nominations import COUNTED
-from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
-from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, collect_actions
+from kschedctl.scheduler.event_handling import (
+    REJECTING_POINTS,
+    EventHandlers,
+    Registrations,
+    collect_actions,
+)
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import (
     Declaration,

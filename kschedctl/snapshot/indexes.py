@@ -43,7 +43,7 @@ class Indexes:
 class Maintained(Protocol):
     """A derived value that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, objects: AnyObject) -> None:
+    def replace_object(self, objects: AnyObject) -> None:
         """Take note that this object replaces the one of the same kind and name."""
 
 
@@ -122,7 +122,7 @@ class ClusterObjects:
             self.replaced += len(replacements)
             for follower in self._followers_by_kind.get(kind, ()):
                 for replacement in replacements:
-                    follower.replaced(replacement)
+                    follower.replace_object(replacement)
 
     def fork(self) -> ClusterObjects:
         """Return a copy in which objects can be replaced independently."""

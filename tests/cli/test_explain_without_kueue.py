@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from kueue_objects import NODES, QUEUES, build_manifest
 
 from kschedctl.api.json_values import JsonObject
-from tests.kueue_objects import NODES, QUEUES, build_manifest
 
 _EXPLAIN = """
 import sys

@@ -57,7 +57,7 @@ def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
     assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
     shown = run("simulate", "--pending", "--snapshot", saved).out
     assert shown.endswith(f"Next\n  kschedctl remedies -A --snapshot {saved}\n")
-    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n is for manifests")
+    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n needs manifests")
     assert run("simulate", "--demo").err.startswith("error: no manifests")
 
 

@@ -50,7 +50,7 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return a summary with the sections that have findings."""
+        """Return the summary with the sections that have findings as causes, and with all findings as advice."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
             summary,

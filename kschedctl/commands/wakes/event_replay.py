@@ -31,8 +31,7 @@ from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -47,6 +48,8 @@ _OPTIONAL_KINDS = {
     "Namespace": "Namespaces were not among the files: assumed that they have no labels",
 }
 """The kinds that files may leave out, and what a replay assumes then."""
+_FIELD_BY_KIND = {"ClusterQueue": "cluster_queues", "LocalQueue": "local_queues", "ResourceFlavor": "resource_flavors"}
+"""The kinds of which files must have at least one object, and the field of a Cluster with the objects."""
 
 FlavorResource = tuple[str, str]
 """A flavor and a resource that it has a quota for."""
@@ -85,18 +88,25 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     """Replay Kueue if all that it needs was read.
 
-    Workloads and Namespaces that are merely not among the files do not prevent a replay.
+    Kinds of which merely the files do not have all objects do not prevent a replay.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = [kind for kind, gap in gaps.items() if kind not in _OPTIONAL_KINDS or not gap.is_not_given]
+    unread = [kind for kind, gap in gaps.items() if not (gap.is_not_given and _is_given_in_part(kind, cluster))]
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
-    assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps]
+    assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
+    if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
+        assumptions.append(f"Assumed that there are no other {', '.join(in_part)} than those in the files")
     try:
         outlook = foresee(start_replay(cluster, parse_time(now), find_installation(cluster)))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
+
+
+def _is_given_in_part(kind: str, cluster: Cluster) -> bool:
+    """Return whether the replay may assume that there are no other objects of the kind."""
+    return kind in _OPTIONAL_KINDS or bool(getattr(cluster, _FIELD_BY_KIND[kind]))
 
 
 def is_waiting(workload: KueueWorkload) -> bool:

@@ -69,6 +69,7 @@ class Said(Fact, frozen=True):
     text: str
 
     def words(self) -> str:
+        """Return the plugin's text."""
         return self.text
 
 
@@ -132,6 +133,7 @@ class TopologyLabelMissing(Fact, frozen=True):
     key: str
 
     def words(self) -> str:
+        """Describe the missing label."""
         return f"the node has no label {self.key}"
 
 

@@ -38,10 +38,17 @@ from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    POD,
+    UPDATE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, get_group_key
@@ -50,9 +57,7 @@ GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queu
 TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
 TREE_WITHOUT_QUORUM = 'waiting for composite pod group "{}" tree to meet quorum'
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
-TREES_TRIED_SEPARATELY = (
-    "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
-)
+TREES_TRIED_SEPARATELY = "try their groups in random order, and simulations try each PodGroup by itself"
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"

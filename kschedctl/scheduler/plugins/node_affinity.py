@@ -43,17 +43,21 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
+    join_words,
     resolve_node_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import OPERATOR_SYMBOLS, Fact, LabelDemand, Wanted, describe_unmet
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -79,7 +83,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
     """The unmet requirements of each required term."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
         'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'

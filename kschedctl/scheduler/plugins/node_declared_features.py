@@ -19,10 +19,19 @@ from kschedctl.scheduler.framework import (
     require_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    NODE,
+    POD,
+    UPDATE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo

@@ -13,18 +13,21 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     NOMINATED_PODS_FREE_ROOM,
     POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     frees_room,
+    join_words,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo

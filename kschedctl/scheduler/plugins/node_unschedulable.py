@@ -11,18 +11,21 @@ from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
     POD,
     QUEUEING_HINTS,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
     resolve_node_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod

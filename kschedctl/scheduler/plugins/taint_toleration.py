@@ -15,12 +15,15 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerat
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
     POD,
     UNSCHEDULABLE_POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
     list_pre_checked_resources,
     resolve_node_actions,
     resolve_pod_actions,
@@ -28,7 +31,6 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod

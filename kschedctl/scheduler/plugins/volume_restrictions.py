@@ -23,16 +23,18 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     LOOK_AT_CLAIM,

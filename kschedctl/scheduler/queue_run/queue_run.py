@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queue_run.exact_search import ExactSearch, Signer

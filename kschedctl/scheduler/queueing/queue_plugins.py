@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, concerns_pod

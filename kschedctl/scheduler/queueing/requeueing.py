@@ -18,8 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.scheduler.engine.diagnosis import Rejectors
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,

@@ -18,7 +18,7 @@ from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue

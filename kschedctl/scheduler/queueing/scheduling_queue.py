@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue

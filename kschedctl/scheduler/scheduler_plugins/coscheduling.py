@@ -33,10 +33,17 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    BY_THE_PLUGIN,
+    POD,
+    UPDATE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
-from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork

@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.sampling import SampledFrom
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop

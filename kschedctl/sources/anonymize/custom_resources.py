@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
-from kschedctl.api import operator_resources, queueing
+from kschedctl.api import operated_pod_sets, operator_resources, queueing
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
@@ -177,6 +177,8 @@ ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.VolcanoTask: {"name": _replace_name},
     queueing.VolcanoJobSpec: {"queue": _replace_name},
     queueing.VolcanoJobState: {"reason": _drop_text, "message": _drop_text},
+    operated_pod_sets.OperatedPodSet: {"name": _replace_name},
+    operated_pod_sets.OperatedPodSets: {"priority_class_name": _replace_name, "problem": _drop_text},
     operator_resources.OperatorResource: _OPERATED,
     operator_resources.CustomResource: {
         **_OPERATED,

@@ -97,13 +97,13 @@ FAULTS = {
         "audit-latency-backoff-queue",
         "warning",
         {"queues": queues(active=3, backoff=400)},
-        ("400 pods wait to be tried again, 3 are ready",),
+        ("400 pods in back-off, 3 are ready",),
     ),
     "many fit nowhere": (
         "audit-latency-unschedulable-queue",
         "warning",
         {"queues": queues(active=0, unschedulable=501)},
-        ("501 pods fit on no node, 5,000 run",),
+        ("501 pods fit on no node, 5,000 are running",),
     ),
     "found by the flush": (
         "audit-latency-flushed",
@@ -127,7 +127,7 @@ FAULTS = {
         "audit-latency-hint-errors",
         "warning",
         {"more": histogram("scheduler_queueing_hint_execution_duration_seconds", (0.1,), {0.01: 2}, **HINT)},
-        ("2 Error, 50 QueueSkip: of NodeAffinity",),
+        ("2 Error, 50 QueueSkip (errors in NodeAffinity)",),
     ),
     "vain preemption": (
         "audit-latency-vain-preemption",

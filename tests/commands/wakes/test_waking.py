@@ -11,8 +11,7 @@ from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.changes_that_wake import WakeQuery, find_wake_ups, iter_wake_triggers
 from kschedctl.commands.wakes.many import replay_changes_for_pods
-from kschedctl.scheduler.framework.events import ActionType
-from kschedctl.scheduler.framework.waking import WakingPlugin
+from kschedctl.scheduler.framework.events import ActionType, WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -310,10 +309,10 @@ def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
         pod("tried", resourceClaims=[there]),
     ]
     found = scheduler(node("n1"), CLAIM, *pods)
-    told = "the pod is told the names of its generated claims"
+    told = "the names of its generated claims are recorded in the pod's status"
     assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
     assert words(found, "d/generated") == {"DynamicResources": [told]}
-    both = ["claim d/gone is created, and then all of its claims are there", told]
+    both = ["claim d/gone is created, and the pod's other claims exist", told]
     assert words(found, "d/both") == {"DynamicResources": both}
     assert "DynamicResources" not in words(found, "d/tried")
 

@@ -13,7 +13,7 @@ from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age, parse_microseconds
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.priorities.preemptions import (
     Growth,
     find_exposed_workloads,
@@ -142,7 +142,6 @@ EXPOSED = AuditRule(
     "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 
 
 def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:

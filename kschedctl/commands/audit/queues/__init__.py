@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.priorities import NO_TIMES
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.queues.observations import (
     find_starving_queues,
     find_unplaced_workloads,

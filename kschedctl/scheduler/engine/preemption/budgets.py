@@ -43,7 +43,7 @@ class Budgets:
         """Whether there is a PDB."""
         return bool(self._budgets)
 
-    def replaced(self, budget: PodDisruptionBudget) -> None:
+    def replace_object(self, budget: PodDisruptionBudget) -> None:
         """Take note that a PDB's status changed."""
         self._budgets[get_budget_key(budget)] = budget
 

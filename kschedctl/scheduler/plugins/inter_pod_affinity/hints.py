@@ -11,9 +11,20 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, resolve_node_actions
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
+    NODE,
+    POD,
+    ActionType,
+    ChangedObject,
+    WakeTrigger,
+    describe_selected_labels,
+    frees_room,
+    join_words,
+    resolve_node_actions,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 

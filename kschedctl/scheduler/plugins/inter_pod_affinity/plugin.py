@@ -34,13 +34,13 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
+    WakeTrigger,
     resolve_node_actions,
     resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     AffinityVerdicts,

@@ -42,25 +42,23 @@ from kschedctl.scheduler.framework.arguments import (
 )
 from kschedctl.scheduler.framework.declaration import NextStep, OwnRowPlugin
 from kschedctl.scheduler.framework.events import (
-    NODE,
-    NOMINATED_PODS_FREE_ROOM,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    adapt_node_hint,
-    resolve_node_actions,
-    resolve_pod_actions,
-)
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import (
     ADD,
     ADD_OR_UPDATE,
     DELETE,
+    NODE,
+    NOMINATED_PODS_FREE_ROOM,
+    POD,
     UPDATE,
+    ActionType,
+    ClusterEventWithHint,
     WakeTrigger,
+    adapt_node_hint,
     join_words,
+    resolve_node_actions,
+    resolve_pod_actions,
     treats_updated_nodes_as_new,
 )
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (

@@ -18,15 +18,18 @@ from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, Plugi
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NOMINATED_PODS_FREE_ROOM,
     POD,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     frees_room,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     NO_LIMIT,

@@ -41,26 +41,24 @@ from kschedctl.scheduler.framework.arguments import (
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     POD,
     QUEUEING_HINTS,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
+    describe_selected_labels,
     frees_room,
+    join_words,
     resolve_pod_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import (
-    ADD,
-    DELETE,
-    WakeTrigger,
-    describe_selected_labels,
-    join_words,
-    treats_updated_nodes_as_new,
-)
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     HARD,
     NAME,

@@ -36,11 +36,19 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    ADD_OR_UPDATE,
+    NODE,
+    UPDATE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,

@@ -13,14 +13,15 @@ from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, Persiste
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD_OR_UPDATE,
     NODE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    join_words,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
