@@ -41,7 +41,7 @@ class Cordoned(Fact, frozen=True):
     """The fact that the node is marked unschedulable."""
 
     def words(self) -> str:
-        return "cordoned"
+        return "the node is cordoned"
 
 
 class NodeUnschedulable(DeclaredPlugin):

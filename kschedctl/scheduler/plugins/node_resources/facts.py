@@ -49,6 +49,8 @@ class Insufficient(Fact, frozen=True):
         (requested, free, offered), unit = names.format_for_sentence(
             self.resource, self.requested, self.free, self.offered
         )
+        if not self.largest:
+            return f"needs {requested} {unit}; no node offers any"
         text = f"needs {requested} {unit}; {free} of {offered} free"
         return f"{text}{self._describe_size_limit()}{self._describe_resizes()}"
 
@@ -59,15 +61,15 @@ class Insufficient(Fact, frozen=True):
         needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
         """
         (requested, free), unit = names.format_for_sentence(self.resource, self.requested, self.free)
+        if not self.largest:
+            return f"needs {requested} {unit}; no node offers any{scope}"
         nominated = ", after reserving room for nominated pods" if self.nominated else ""
         limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
         return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
         """Return a clause that says that no node is large enough, or an empty string."""
-        if not self.exceeds_every_node:
-            return ""
-        return "; no node is that large" if self.largest else "; no node offers any"
+        return "; no node is that large" if self.exceeds_every_node else ""
 
     def _describe_resizes(self) -> str:
         """Return a clause about the pods whose deferred resize reserves some of the resource, or an empty string."""
