@@ -158,10 +158,9 @@ import numpy as np
 
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import ADD, NODE, ActionType, ClusterEventWithHint, WakeTrigger
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.events import ADD, WakeTrigger
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

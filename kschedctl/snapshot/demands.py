@@ -28,8 +28,10 @@ class Demands:
     def resources(self) -> dict[str, int]:
         """Resource name -> column."""
         resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
-        for amounts_ in (*self._offers, *(info.requests for info in self._distinct)):
-            resource_names.update(dict.fromkeys(amounts_))
+        for offer in self._offers:
+            resource_names.update(dict.fromkeys(offer))
+        for info in self._distinct:
+            resource_names.update(dict.fromkeys(info.requests))
         return {name: column for column, name in enumerate(resource_names)}
 
     @cached_property
@@ -50,7 +52,7 @@ class Demands:
         return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert amounts by resource name to an int64 matrix with R columns."""
+        """Convert amounts by resource name, one mapping per row, to an int64 matrix with R columns."""
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for i, row in enumerate(rows):
             for name, amount in row.items():
@@ -59,8 +61,11 @@ class Demands:
 
     def build_offers(self, nodes: Sequence[Node]) -> Amounts:
         """Return the amounts of the known resources that these nodes offer, (K, R). Raises InputError."""
-        offers = map(compute_offer, nodes)
-        return self.build_matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
+        rows = []
+        for node in nodes:
+            offer = compute_offer(node)
+            rows.append({name: amount for name, amount in offer.items() if name in self.resources})
+        return self.build_matrix(rows)
 
     @property
     def _distinct(self) -> list[PodInfo]:

@@ -20,7 +20,9 @@ def get_region_and_zone(node: Node) -> tuple[str, str]:
     Each is empty if the node has no such label.
     """
     labels = node.metadata.labels
-    return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
+    region = labels.get(BETA_REGION, labels.get(REGION, ""))
+    zone = labels.get(BETA_ZONE, labels.get(ZONE, ""))
+    return region, zone
 
 
 def interleave_zones(nodes: Iterable[Node]) -> list[Node]:

@@ -21,14 +21,18 @@ class OwnRows:
         self.nodes = NodeSubset(of.nodes, rows)
         self.objects = of.objects
         self.allocatable = of.allocatable.take(rows, axis=0)
-        self.requested, self.nonzero_requested = (m.take(rows, axis=0) for m in (of.requested, of.nonzero_requested))
-        self.resources, self.requests, self.nonzero_requests = of.resources, of.requests, of.nonzero_requests
+        self.requested = of.requested.take(rows, axis=0)
+        self.nonzero_requested = of.nonzero_requested.take(rows, axis=0)
+        self.resources = of.resources
+        self.requests = of.requests
+        self.nonzero_requests = of.nonzero_requests
         if more is not None:
             self.requested += more[:, None] * of.requests[info]
             self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a plugin whose reads is OWN_ROW is shown no {name}: it looks at nodes one by one")
+        """Raise AttributeError for attributes of a Fork that such a plugin must not read."""
+        raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to a matrix with R columns."""

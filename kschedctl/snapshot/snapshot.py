@@ -61,7 +61,10 @@ class Settings(NamedTuple):
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
 
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
-        """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
+        """Return a pod of the cluster's documents as the API server would store it. Raises InputError.
+
+        If the cluster's pods are admitted at all, only pods without a node are.
+        """
         try:
             pod = resolve_priority(default_pod(pod), cluster.priority_classes)
         except QuantityError as error:
@@ -105,33 +108,36 @@ class Snapshot:
         )
 
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """Return the snapshot without some nodes (N,), in which its pods are on these rows (P,).
+        """Return the snapshot without the nodes in the mask `removed` (N,).
 
-        The remaining nodes keep their order.
+        The remaining nodes keep their order. `cluster` has the other objects, and `node` (P,) the rows of the pods'
+        nodes in this snapshot. Pods of removed nodes get row -1.
         """
-        kept_rows = np.flatnonzero(~removed)
-        nodes = NodeSubset(self.nodes, kept_rows)
-        remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
-        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
-        row[kept_rows] = np.arange(len(kept_rows))
+        remaining_rows = np.flatnonzero(~removed)
+        nodes = NodeSubset(self.nodes, remaining_rows)
+        node_objects = tuple(node_object for node_object in cluster.nodes if node_object.metadata.name in nodes.index)
+        new_rows = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
+        new_rows[remaining_rows] = np.arange(len(remaining_rows))
+        resized = {}
+        for old_row, resized_node in self.resized.items():
+            if not removed[old_row]:
+                resized[int(new_rows[old_row])] = resized_node
         return dataclasses.replace(
             self,
-            cluster=dataclasses.replace(cluster, nodes=remaining),
+            cluster=dataclasses.replace(cluster, nodes=node_objects),
             nodes=nodes,
-            node=row[node],
-            demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
-            resized={
-                int(row[old_row]): resized_node for old_row, resized_node in self.resized.items() if row[old_row] >= 0
-            },
+            node=new_rows[node],
+            demand_rows=remaining_rows if self.demand_rows is None else self.demand_rows[remaining_rows],
+            resized=resized,
         )
 
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Return the snapshot of a cluster with changed and added nodes, in which its pods are on these rows (P,).
+        """Return the snapshot of another cluster with changed and added nodes.
 
-        `nodes` are changed nodes by row. `more` has new nodes, each with the row of a similar node. The order of nodes
-        stays as it is, even if zones change.
+        `node` (P,) has the rows of the pods' nodes. `nodes` are changed nodes by row. `more` has new nodes, each with
+        the row of a similar node. The order of nodes stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -146,16 +152,17 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of the nodes that do not offer the same as the nodes before, or as similar nodes."""
+        """Yield row and node of the changed and added nodes whose offer may differ from the one in `demands`."""
         for row, node in nodes.items():
-            if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
+            if self._may_be_resized(node, row):
                 yield row, node
         for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
-            if (
-                similar_row in self.resized
-                or node.status.allocatable != self.nodes.objects[similar_row].status.allocatable
-            ):
+            if self._may_be_resized(node, similar_row):
                 yield new_row, node
+
+    def _may_be_resized(self, node: Node, row: Row) -> bool:
+        """Return whether a node may offer something else than `demands` has for the node on a row."""
+        return row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable
 
     @cached_property
     def allocatable(self) -> Amounts:

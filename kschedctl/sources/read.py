@@ -149,7 +149,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
-            collector.add_document(built.value, Place(display_path(built.file_of(())), 1, built.locate(())[0]))
+            collector.add_document(built.value, Place(display_path(built.find_file(())), 1, built.locate(())[0]))
         used_files |= build.files
     return used_files
 

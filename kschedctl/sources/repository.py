@@ -77,7 +77,7 @@ class BrokenFile(NamedTuple):
         """Always "", since the file was not built."""
         return ""
 
-    def file_of(self, path: object) -> str:
+    def find_file(self, path: object) -> str:
         """Return the file, whatever the path."""
         return self.file
 

@@ -21,7 +21,7 @@ from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint

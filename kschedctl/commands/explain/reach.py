@@ -18,8 +18,7 @@ from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage

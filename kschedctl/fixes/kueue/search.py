@@ -80,7 +80,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
     holds: bool | None = None
     preempted: tuple[str, ...] = ()
     if trial is None:
-        text = f"it is not verified: fill in {', '.join(proposal.needs_values)} first"
+        text = f"not verified: fill in {', '.join(proposal.needs_values)} first"
         costs.append(FixCost(CostKind.NEEDS_VALUES, text))
     else:
         placement = trials.place_pods(trial)

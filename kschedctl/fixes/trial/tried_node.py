@@ -20,12 +20,13 @@ NODE_NAME_FIELD = "metadata.name"
 
 
 class NodeRejection(NamedTuple):
-    """A plugin's rejection of a node."""
+    """A plugin's rejection of a node, or PreFilter's rejection of all nodes."""
 
     plugin: str
     reason: str
+    """The plugin's reason as upstream words it; empty if PreFilter only left out the node."""
     fact: AnyFact | None
-    rejection: Rejection | None = None
+    """The figures behind the reason, or None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class TriedNode:
     def find_rejections(self) -> list[NodeRejection]:
         """Return the node's rejections in the profile's order, or only PreFilter's rejection if that rejects all
         nodes.
+
+        Plugins whose PreFilter left out the node come last. The list is empty if no cycle was replayed.
         """
         if self.trial.cycle is None:
             return []
@@ -61,16 +64,15 @@ class TriedNode:
         if self.row is None:
             return []
         node_rejections = [
-            NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row), rejection)
+            NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row))
             for plugin, verdict in self._get_verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
         if not select_allowed_nodes(outcome, self.cycle.view)[self.row]:
-            refusing = {refusal.plugin for refusal in node_rejections}
-            node_rejections += [
-                NodeRejection(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing
-            ]
+            rejecting_plugins = {rejection.plugin for rejection in node_rejections}
+            narrowing_plugins = [plugin for plugin in outcome.narrowed_by if plugin not in rejecting_plugins]
+            node_rejections += [NodeRejection(plugin, "", None) for plugin in narrowing_plugins]
         return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:
@@ -96,8 +98,8 @@ def collect_label_keys(cycle: Cycle) -> set[str]:
 
 def collect_node_selection_keys(spec: PodSpec) -> set[str]:
     """Collect the node labels that the pod's nodeSelector and required node affinity name."""
-    own = spec.affinity.node_affinity if spec.affinity else None
-    required = own.required_during_scheduling_ignored_during_execution if own else None
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     terms = required.node_selector_terms if required else ()
     return {*spec.node_selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
 
@@ -115,7 +117,9 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     nodes = trial.scheduler.view.nodes
     existing_hosts = nodes.index if key == NODE_NAME_FIELD else nodes.label(HOSTNAME).values
     hosts = list(values)
-    return hosts[0] if hosts and not any(host in existing_hosts for host in hosts) else ""
+    if not hosts or any(host in existing_hosts for host in hosts):
+        return ""
+    return hosts[0]
 
 
 ProposeFixes = Callable[[TriedNode, NodeRejection], Iterator[Fix]]

@@ -50,7 +50,7 @@ def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
             yield from device_requests.iter_missing_class_fixes(tried)
 
 
-# -- devices that others have ----------------------------------------------------------------------------------------
+# -- devices that other claims hold ----------------------------------------------------------------------------------
 
 
 def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
@@ -59,10 +59,11 @@ def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
     visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
-        held = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
-        if held:
-            holders.append((held, claim))
-    for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST_HOLDERS]:
+        held_count = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
+        if held_count:
+            holders.append((held_count, claim))
+    holders.sort(key=lambda holder: holder[0])
+    for _, claim in holders[:MOST_HOLDERS]:
         yield from _iter_claim_release_fixes(tried, claim)
 
 
@@ -79,10 +80,10 @@ def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterato
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
         key = ObjectKey.of(claim)
-        text = f"give the devices of ResourceClaim {name} back, which no pod uses"
+        text = f"free the devices of ResourceClaim {name}, which no pod uses"
         edits = (ObjectEdit(key, _without_allocation),)
         commands = (device_claims.render_claim_recreation(claim),)
-        weakens = f"ResourceClaim {name} no longer has devices"
+        weakens = f"ResourceClaim {name} loses its devices"
         yield Fix(
             FixKind.FREE_DEVICES,
             key,
@@ -108,7 +109,10 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 
 
 def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it."""
+    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it.
+
+    If other pods use the claim, the fixes stop these pods.
+    """
     claim = device_claims.find_claim(tried, key.rpartition("/")[2])
     if claim is None:
         return
@@ -118,18 +122,17 @@ def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
         if user.resource == "pods" and position is not None:
             yield from iter_pod_stop_fixes(tried, position)
     if not other_users:
-        own = ObjectKey.of(claim)
-        text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
-        edits = (ObjectEdit(own, _without_allocation_and_users),)
+        object_key = ObjectKey.of(claim)
+        text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
+        edits = (ObjectEdit(object_key, _without_allocation_and_users),)
         commands = (device_claims.render_claim_recreation(claim),)
         yield Fix(
             FixKind.FREE_DEVICES,
-            own,
+            object_key,
             text,
             by="author",
             edits=edits,
             cost=FREE,
-            weakens="",
             commands=commands,
             price=Price.WISH,
         )
@@ -164,11 +167,13 @@ def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix
                 weakens=weakens,
                 commands=commands,
             )
-    own = {device[:2] for device in _find_visible_devices(tried)}
+    visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
         spec = resource_slice.spec
-        if (spec.driver, spec.pool.name) in own and any(_has_taint(device, taint_text) for device in spec.devices):
+        if (spec.driver, spec.pool.name) in visible_pools and any(
+            _has_taint(device, taint_text) for device in spec.devices
+        ):
             text = (
                 f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
             )
@@ -186,7 +191,7 @@ def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix
 
 
 def _delete_rule(rule: DeviceTaintRule) -> None:
-    """Return None, which deletes the rule."""
+    """Return None, which as the result of an edit deletes the rule."""
     return
 
 
@@ -223,18 +228,16 @@ def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
     if evaluation is None:
         return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
-    looks = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
-    yield (
-        looks
-        if looks.max(initial=0) < MOST_DEVICE_STATES
-        else _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
-    )
+    codes = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
+    if codes.max(initial=0) >= MOST_DEVICE_STATES:
+        codes = _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
+    yield codes
 
 
 def _number_distinct(values: Iterable[Hashable]) -> Ints:
     """Return a number for each value, (N,), where equal values have equal numbers."""
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 
 
 def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:

@@ -47,8 +47,9 @@ def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 
 
 def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield the fix that raises the driver's limit in the CSINode. There is no command for it that suits every
-    driver.
+    """Yield the fix that raises the driver's limit in the CSINode, if the node has one.
+
+    The fix has no command, since none suits every driver.
     """
     csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
@@ -58,10 +59,9 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
 
     def change(known: CSINode) -> CSINode:
         """Return the CSINode with the raised limit."""
-        own = next(
-            (driver for driver in known.spec.drivers if driver.name == limit.driver), CSINodeDriver(limit.driver, name)
-        )
-        raised_driver = replace(own, allocatable=VolumeNodeResources(count))
+        new_driver = CSINodeDriver(limit.driver, name)
+        driver = next((driver for driver in known.spec.drivers if driver.name == limit.driver), new_driver)
+        raised_driver = replace(driver, allocatable=VolumeNodeResources(count))
         other_drivers = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
         return replace(known, spec=replace(known.spec, drivers=(*other_drivers, raised_driver)))
 
@@ -74,7 +74,7 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
         by="operator",
         edits=edits,
         cost=RAISE,
-        weakens="a volume too many for the machine is never attached",
+        weakens="a volume beyond the limit of the machine is never attached",
         variant_of=limit.driver,
         where=name,
     )
@@ -87,7 +87,9 @@ def _iter_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     node_name = view.nodes.names[tried.known_row]
     used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
     node_attachments = [
-        a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)
+        attachment
+        for attachment in storage.attachments
+        if attachment.spec.node_name == node_name and attachment.spec.attacher == limit.driver
     ]
     for attachment in node_attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
@@ -97,7 +99,7 @@ def _iter_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         key = ObjectKey.of(attachment)
         edits = (ObjectEdit(key, lambda _: None),)
         command = kubectl.render_delete(key)
-        weakens = "if the node still has it mounted, what is on it may be damaged"
+        weakens = "if the node still has it mounted, its data may be damaged"
         name = volume.metadata.name
         yield Fix(
             FixKind.DETACH_VOLUME,
@@ -121,7 +123,10 @@ def iter_holder_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
 
 
 def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload."""
+    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload.
+
+    There is none if the pod's PDBs do not allow its eviction.
+    """
     view = tried.cycle.view
     pod = view.pods.objects[position]
     if not is_evictable(tried, position):

@@ -73,7 +73,7 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
             return
 
 
-# -- a claim ---------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------------------------
 
 
 def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
@@ -103,7 +103,8 @@ def _build_storage_request(size: str) -> VolumeResourceRequirements:
 def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
-    return [claim for (where, _), claim in get_listers(tried.cycle.view).claims.items() if where == namespace]
+    claims = get_listers(tried.cycle.view).claims
+    return [claim for (claim_namespace, _), claim in claims.items() if claim_namespace == namespace]
 
 
 def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
@@ -130,18 +131,15 @@ def _iter_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim
         for name, storage_class in storage.classes.items()
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
-    ranked = sorted(
-        provisioning_classes,
-        key=lambda storage_class: (
-            storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true",
-            storage_class.metadata.name,
-        ),
-    )
-    for rank, class_ in enumerate(ranked[:MOST_PROPOSED]):
+    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.name)
+    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true")
+    for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)
         key = ObjectKey.of(new_claim)
-        text = f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        text = (
+            f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or as much as the pod needs)"
+        )
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
         edits = (_build_claim_creation_edit(new_claim),)
         yield Fix(
@@ -151,7 +149,6 @@ def _iter_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim
             by="author",
             edits=edits,
             cost=CREATE + rank,
-            weakens="",
             commands=commands,
             variant_of=key,
             where=f"class {name}",
@@ -166,11 +163,8 @@ def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClai
         for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
-    for rank, volume in enumerate(
-        sorted(available_volumes, key=lambda candidate: (_measure_size(candidate), candidate.metadata.name))[
-            :MOST_PROPOSED
-        ]
-    ):
+    available_volumes.sort(key=lambda volume: (_measure_size(volume), volume.metadata.name))
+    for rank, volume in enumerate(available_volumes[:MOST_PROPOSED]):
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_build_storage_request(size)))
@@ -181,11 +175,11 @@ def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClai
         text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
         claim_to_apply = replace(new_claim, spec=replace(new_claim.spec, volume_name=name))
         commands = (kubectl.render_apply(kubectl.build_manifest(key, claim_to_apply)),)
-        edits = (
-            (_build_claim_creation_edit(bind(new_claim)), volume_edit)
-            if bind
-            else (_build_claim_creation_edit(new_claim),)
-        )
+        edits: tuple[ObjectEdit, ...]
+        if bind is None:
+            edits = (_build_claim_creation_edit(new_claim),)  # the claim is bound once a pod uses it
+        else:
+            edits = (_build_claim_creation_edit(bind(new_claim)), volume_edit)
         yield Fix(
             FixKind.CREATE_CLAIM,
             (key, name),
@@ -193,7 +187,6 @@ def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClai
             by="author",
             edits=edits,
             cost=CREATE + MOST_PROPOSED + rank,
-            weakens="",
             commands=commands,
             variant_of=key,
             where=f"volume {name}",
@@ -222,7 +215,7 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
     )
 
 
-# -- claims that are made for a pod ----------------------------------------------------------------------------------
+# -- claims of ephemeral volumes -------------------------------------------------------------------------------------
 
 
 def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
@@ -235,7 +228,7 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that lets the ephemeral volume controller create the claim."""
+    """Yield the fix that lets the ephemeral volume controller create the claim, if the volume has a claim template."""
     spec = _find_ephemeral_spec(tried, pod_claim)
     if spec is None:
         return
@@ -257,7 +250,10 @@ def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterat
 
 
 def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim of another owner, so that the pod gets its own."""
+    """Yield the fix that deletes the claim of another owner, so that the pod gets its own.
+
+    There is none if a running pod uses the claim.
+    """
     spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
@@ -271,9 +267,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     deletion = plan_deletion(tried, claim)
     if deletion is None:
         return
-    text = (
-        f"delete claim {format_claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    )
+    text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
     weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*deletion.edits, ObjectEdit(key, change))
     yield Fix(
@@ -291,8 +285,11 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
     """Return the claim spec in the pod's ephemeral volume, or None if there is none."""
-    own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == pod_claim.volume_name)
-    return own.volume_claim_template.spec if own and own.volume_claim_template else None
+    volumes = tried.trial.pod.spec.volumes
+    source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
+    if source is None or source.volume_claim_template is None:
+        return None
+    return source.volume_claim_template.spec
 
 
 def build_owner_reference(pod: Pod) -> OwnerReference:
@@ -300,11 +297,14 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
 
 
-# -- its class -------------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------------------------------------
 
 
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
+    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it like another one.
+
+    If the claim names no class, nothing is created.
+    """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
@@ -313,9 +313,11 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
         yield from iter_claim_recreation_fixes(
             tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
+    if not name:
+        return
     delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
-    for model in list(models.values())[:MOST_PROPOSED] if name else ():
+    for model in list(models.values())[:MOST_PROPOSED]:
         yield _build_class_copy_fix(model, name)
 
 
@@ -339,7 +341,6 @@ def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
         by="operator",
         edits=edits,
         cost=CREATE_CLASS,
-        weakens="",
         commands=commands,
         variant_of=name,
         where=f"like {model_name}",

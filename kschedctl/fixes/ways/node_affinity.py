@@ -15,6 +15,9 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
+from kschedctl.api.objects import (
+    NodeAffinity as NodeAffinitySpec,
+)
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -73,7 +76,8 @@ class LocatedRequirement(NamedTuple):
 def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
-    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone.
+    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone. If the
+    terms name nodes that cannot all be meant, and thereby no node, the field requirements are dropped.
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
@@ -90,16 +94,19 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
     """Return the missing host that the required terms name and that has the pod's files, or an empty string."""
-    requirements = [
-        each for term in find_required_terms(trial.pod) for each in (*term.match_fields, *term.match_expressions)
-    ]
-    required_values = [(each.key, each.values) for each in requirements if each.operator == "In" and each.values]
-    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in required_values)), "")
+    for term in find_required_terms(trial.pod):
+        for requirement in (*term.match_fields, *term.match_expressions):
+            if requirement.operator == "In" and requirement.values:
+                host = find_missing_host_with_data(trial, requirement.key, requirement.values)
+                if host:
+                    return host
+    return ""
 
 
 def _may_drop_terms(trial: RemedyTrial) -> bool:
-    """Return whether the required terms may be given up, unlike those of DaemonSet pods or of pods with files on a
-    missing host.
+    """Return whether the required terms may be given up.
+
+    Those of DaemonSet pods and of pods with files on a missing host may not.
     """
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
@@ -155,56 +162,85 @@ def _iter_allowed_value_fixes(
     tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
     """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
-    nodes, values = tried.cycle.view.nodes, unmet.values
+    misspelt_value = _find_misspelt_value(tried, unmet, node_value)
+    allowed = _compute_allowed_values(unmet, node_value, misspelt_value)
+    if not allowed:
+        return
+    corrected = located._replace(requirement=replace(located.requirement, values=allowed))
+    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, corrected.requirement))
+    target = (located.term, unmet.key, unmet.operator, allowed)
+    if misspelt_value:
+        text = f"require {corrected.text} instead of {located.text}"
+        yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
+        return
+
+    match unmet.operator:
+        case "In" if not unmet.field:
+            text = f"also allow nodes with {unmet.key}={node_value}"
+        case "NotIn":
+            text = f"no longer exclude nodes with {unmet.key}={node_value}"
+        case _:
+            text = f"require {corrected.text} instead of {located.text}"
+    weakens, price = _describe_requirement_loss(located.requirement)
+    yield Fix(
+        FixKind.WIDEN_NODE_AFFINITY,
+        target,
+        text,
+        by="author",
+        edits=edits,
+        cost=OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN,
+        weakens=weakens,
+        variant_of=(located.term, unmet.key, unmet.operator),
+        where=node_value,
+        price=price,
+    )
+
+
+def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> str:
+    """Return the value of an In requirement that probably means the node's value, or an empty string."""
+    if unmet.operator != "In":
+        return ""
+    nodes = tried.cycle.view.nodes
     known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
-    misspelt_value = ""
-    if unmet.operator == "In":
-        misspelt_value = next((v for v in values if is_misspelt(unmet.key, v, node_value, known_values)), "")
-    allowed: tuple[str, ...] = ()
+    return next((value for value in unmet.values if is_misspelt(unmet.key, value, node_value, known_values)), "")
+
+
+def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
+    """Return the values with which the requirement accepts the node, or () if no values do.
+
+    `misspelt_value`, unless empty, is replaced by the node's value.
+    """
+    values = unmet.values
+    is_number = node_value.lstrip("-").isdigit()
     match unmet.operator:
         case "In" if unmet.field:
-            allowed = (node_value,)  # the API allows for one name
+            allowed = [node_value]  # the API allows only one node name
         case "In" if misspelt_value:
-            allowed = tuple(node_value if v == misspelt_value else v for v in values)
+            allowed = [node_value if value == misspelt_value else value for value in values]
         case "In":
-            allowed = (*values, node_value)
+            allowed = [*values, node_value]
         case "NotIn":
-            allowed = tuple(v for v in values if v != node_value)
-        case "Gt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) - 1),)
-        case "Lt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) + 1),)
-    if allowed:
-        corrected = located._replace(requirement=replace(located.requirement, values=allowed))
-        edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, corrected.requirement))
-        target = (located.term, unmet.key, unmet.operator, allowed)
-        text = f"require {corrected.text} of nodes instead of {located.text}"
-        if misspelt_value:
-            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
-        else:
-            weakens, price = _describe_requirement_loss(located.requirement)
-            cost = OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
-            yield Fix(
-                FixKind.WIDEN_NODE_AFFINITY,
-                target,
-                text,
-                by="author",
-                edits=edits,
-                cost=cost,
-                weakens=weakens,
-                commands=(),
-                variant_of=target[:3],
-                where=node_value,
-                price=price,
-            )
+            allowed = [value for value in values if value != node_value]
+        case "Gt" if is_number:
+            allowed = [str(int(node_value) - 1)]
+        case "Lt" if is_number:
+            allowed = [str(int(node_value) + 1)]
+        case _:
+            allowed = []
+    return tuple(allowed)
 
 
 def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
-    """Return what the pod gives up without the requirement, and the price of that loss."""
-    values = (requirement.values or ()) if requirement.operator == "In" else ()
-    return next(
-        (effect for value in values if (effect := describe_label_loss(requirement.key, value))[1]), (ANYWHERE, None)
-    )
+    """Return what the pod gives up without the requirement, and the price of that loss.
+
+    The price is None unless one of the values has a price of its own.
+    """
+    if requirement.operator == "In":
+        for value in requirement.values or ():
+            loss, price = describe_label_loss(requirement.key, value)
+            if price is not None:
+                return loss, price
+    return ANYWHERE, None
 
 
 def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
@@ -238,10 +274,9 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     requirements = [
         expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions
     ]
-    weakens, price = next(
-        (effect for requirement in requirements if (effect := _describe_requirement_loss(requirement))[1]),
-        (ANYWHERE, None),
-    )
+    losses = [_describe_requirement_loss(requirement) for requirement in requirements]
+    priced_losses = [(loss, price) for loss, price in losses if price is not None]
+    weakens, price = priced_losses[0] if priced_losses else (ANYWHERE, None)
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
@@ -262,14 +297,15 @@ def _build_requirement_change(
         terms = list(find_required_terms(pod))
         if located.term >= len(terms):
             return pod
-        terms_before = list(getattr(terms[located.term], part))
-        place = next((i for i, term in enumerate(terms_before) if _are_equal(term, located.requirement)), None)
-        if place is None:
+        requirements = list(getattr(terms[located.term], part))
+        index = next((i for i, own in enumerate(requirements) if _are_equal(own, located.requirement)), None)
+        if index is None:
             return pod
-        terms_before[place : place + 1] = [] if new_requirement is None else [new_requirement]
-        terms[located.term] = replace(terms[located.term], **{part: tuple(terms_before)})
-        if not terms[located.term].match_expressions and not terms[located.term].match_fields:
-            terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
+        requirements[index : index + 1] = [] if new_requirement is None else [new_requirement]
+        changed_term = replace(terms[located.term], **{part: tuple(requirements)})
+        if not changed_term.match_expressions and not changed_term.match_fields:
+            return _set_terms(pod, ())
+        terms[located.term] = changed_term
         return _set_terms(pod, tuple(terms))
 
     return change
@@ -282,9 +318,9 @@ def _are_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
 
 def find_required_terms(pod: Pod) -> Terms:
     """Return the pod's required node affinity terms."""
-    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    terms = own.required_during_scheduling_ignored_during_execution if own else None
-    return terms.node_selector_terms if terms else ()
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    selector = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    return selector.node_selector_terms if selector else ()
 
 
 def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
@@ -292,18 +328,23 @@ def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTe
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return pod
-    own = affinity.node_affinity
-    own = replace(
-        own,
+    old = affinity.node_affinity
+    node_affinity: NodeAffinitySpec | None = replace(
+        old,
         required_during_scheduling_ignored_during_execution=NodeSelector(terms) if terms else None,
         preferred_during_scheduling_ignored_during_execution=(
-            *own.preferred_during_scheduling_ignored_during_execution,
+            *old.preferred_during_scheduling_ignored_during_execution,
             *preferred,
         ),
     )
-    empty = own == type(own)()
-    new_affinity: Affinity | None = replace(affinity, node_affinity=None if empty else own)
-    return replace(pod, spec=replace(pod.spec, affinity=None if new_affinity == Affinity() else new_affinity))
+
+    # Leave out what is empty now.
+    if node_affinity == NodeAffinitySpec():
+        node_affinity = None
+    new_affinity: Affinity | None = replace(affinity, node_affinity=node_affinity)
+    if new_affinity == Affinity():
+        new_affinity = None
+    return replace(pod, spec=replace(pod.spec, affinity=new_affinity))
 
 
 REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_tell_all=True)}

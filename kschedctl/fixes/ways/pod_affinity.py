@@ -51,7 +51,8 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     if field is None:
         return
     soften_kind, verb, weakens = SOFTENING_TEXTS[field]
-    pod, nodes = tried.trial.own, tried.cycle.view.nodes
+    pod = tried.trial.own
+    nodes = tried.cycle.view.nodes
     for index, term in enumerate(get_required_terms(pod, field)):
         if isinstance(rejection.fact, TopologyLabelMissing) or not nodes.label(term.topology_key).present.any():
             yield from _iter_topology_key_fixes(tried, field, index, term)
@@ -70,7 +71,7 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the pod's required terms in `field`: `pod_affinity` or `pod_anti_affinity`."""
+    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`."""
     affinity = getattr(pod.spec.affinity, field, None)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
@@ -100,12 +101,9 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
     """
     pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
-    if (
-        revision is None
-        or not has_template_hash(pod)
-        or TEMPLATE_HASH in term.match_label_keys
-        or term.label_selector is None
-    ):
+    if revision is None or not has_template_hash(pod):
+        return
+    if TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
         return
     limited_term = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
     if tried.trial.created and not tried.cycle.view.cluster.admit:

@@ -17,6 +17,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
 
 IGNORE, ENLARGE, PUBLISH = 35, 40, 45
+"""The costs of ignoring a driver's capacity, of enlarging a pool, and of adding one."""
 NAMESPACE = "kube-system"
 """The namespace of a new pool whose class has none yet. A driver publishes pools in its own namespace, which is
 unknown.
@@ -30,12 +31,11 @@ def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotE
     """
     name = get_claim_class(claim)
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
-    largest = max(
-        (pool for pool in pools if tried.known_row in pool.rows), key=lambda pool: pool.limit or 0, default=None
-    )
-    if largest is None:
+    reachable_pools = [pool for pool in pools if tried.known_row in pool.rows]
+    if not reachable_pools:
         return _build_new_pool_fix(tried, claim, pools, fact.size)
-    return _build_enlargement_fix(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
+    largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
+    return _build_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
 
 
 def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
@@ -57,7 +57,7 @@ def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Ite
         by="operator",
         edits=(ObjectEdit(key, _disable_storage_capacity),),
         cost=IGNORE,
-        weakens=f"kube-scheduler no longer looks at the free storage of {fact.driver}",
+        weakens=f"kube-scheduler no longer checks the free storage of {fact.driver}",
         commands=(kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
         price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
     )
@@ -71,33 +71,36 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     """Return whether the driver has a volume that the node reaches but not every node."""
     storage = get_listers(tried.cycle.view)
-    of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
-    reached = (
-        storage.topology.find_reachable_rows(v.spec.node_affinity)
-        for v in of_driver
-        if v.spec.node_affinity is not None
-    )
-    return any(tried.known_row in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
+    node_count = len(tried.cycle.view.nodes)
+    for volume in storage.volumes.values():
+        if volume.spec.csi is None or volume.spec.csi.driver != driver or volume.spec.node_affinity is None:
+            continue
+        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
+        if tried.known_row in rows and len(rows) < node_count:
+            return True
+    return False
 
 
 def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
-    """Build the fix that raises a pool's capacity. `driver` is set if it publishes 0, which may be wrong."""
+    """Build the fix that raises a pool's capacity.
+
+    `driver` is the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.
+    """
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
 
     def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
         """Return the pool with the larger capacity."""
-        largest = None if known.maximum_volume_size is None else size
-        return replace(known, capacity=size, maximum_volume_size=largest)
+        maximum_size = None if known.maximum_volume_size is None else size
+        return replace(known, capacity=size, maximum_volume_size=maximum_size)
 
-    before = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    old_size = "nothing known" if before is None else f"{before}"
-    text = (
-        f"add storage to pool {key.namespace}/{key.name} of class {class_name}: room for {size} instead of {old_size}"
-    )
+    pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
-        pool_text = f"CSIStorageCapacity {key.namespace}/{key.name} of class {class_name}"
-        text = f"correct what {driver} publishes in {pool_text}, or add storage: room for {size} instead of 0"
+        text = f"correct what {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
+        text += f": {size} needed, 0 published"
+    else:
+        published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+        text = f"add storage to pool {pool_text}: {size} needed, {'none' if published is None else published} published"
     return Fix(
         FixKind.RAISE_CAPACITY,
         (key, size),
@@ -105,8 +108,6 @@ def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=ENLARGE,
-        weakens="",
-        commands=(),
         variant_of=class_name,
         where=key.name,
     )
@@ -130,9 +131,7 @@ def _build_new_pool_fix(
         capacity=size,
     )
     topology = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
-    text = (
-        f"add storage of class {class_name} for {topology}: room for {size}, of which its driver publishes none there"
-    )
+    text = f"add storage of class {class_name} for {topology}: {size} needed, none published by its driver"
     edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
     return Fix(
         FixKind.RAISE_CAPACITY,
@@ -141,8 +140,6 @@ def _build_new_pool_fix(
         by="operator",
         edits=edits,
         cost=PUBLISH,
-        weakens="",
-        commands=(),
         variant_of=class_name,
         where=topology,
     )

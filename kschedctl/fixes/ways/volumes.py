@@ -62,9 +62,11 @@ from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+"""The costs of the fixes."""
 OTHER_CLASS_SURCHARGE = 4
 """Added to the cost of a volume of another class, so that a class that provisions volumes comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
+"""The most volumes, and the most classes, that are proposed for one claim."""
 
 
 def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
@@ -96,7 +98,7 @@ def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
     Fixes for a bound claim give up its data.
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
-        text = ", so that a volume is found or made where the pod goes"
+        text = ", so that its volume is found or provisioned where the pod can run"
         yield from iter_claim_recreation_fixes(
             tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
         )
@@ -116,7 +118,7 @@ def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     return [claim for claim in claims if claim.spec.volume_name not in volumes]
 
 
-# -- volumes that are there ------------------------------------------------------------------------------------------
+# -- existing volumes ------------------------------------------------------------------------------------------------
 
 
 def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
@@ -129,22 +131,27 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return the most suitable available volumes, reachable ones first.
+    """Return the most suitable available volumes.
 
-    Then come those with the fewest differences from the claim, then the smallest.
+    Volumes that the node reaches come first, then those with the fewest differences from the claim, then the smallest.
     """
     storage = get_listers(tried.cycle.view)
-    ranked = []
-    for volume in storage.volumes.values():
-        if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
-            continue
+
+    def build_rank_key(volume: PersistentVolume) -> tuple[bool, int, int, str]:
+        """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = tried.row is None or tried.row in rows
-        differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
-        ranked.append(
-            (not is_reachable, differences, to_billionths(parse_volume_storage(volume)), volume.metadata.name, volume)
-        )
-    return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
+        _, differences = adapt_to_volume(claim, volume)
+        must_be_released = volume.spec.claim_ref is not None
+        size = to_billionths(parse_volume_storage(volume))
+        return not is_reachable, len(differences) + must_be_released, size, volume.metadata.name
+
+    available_volumes = [
+        volume
+        for volume in storage.volumes.values()
+        if volume.metadata.deletion_timestamp is None and _is_available(tried, volume)
+    ]
+    return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
 
 
 def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
@@ -158,7 +165,10 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
 
 
 def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume."""
+    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume.
+
+    There is none for a matching volume of a class that delays binding, since such a volume is found without a fix.
+    """
     adapted_claim, differences = adapt_to_volume(claim, volume)
     bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
@@ -168,17 +178,17 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim = adapt_to_volume(reset_claim(known), volume)[0]
+        new_claim, _ = adapt_to_volume(reset_claim(known), volume)
         return bind(new_claim) if bind else new_claim
 
-    text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost = (
-        OTHER_VOLUME
-        + 2 * len(differences)
-        + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
-    )
-    extra_edits = (volume_edit,) if bind else ()
     name = volume.metadata.name
+    text = f" for volume {name}"
+    if differences:
+        text += f": {', '.join(differences)}"
+    cost = OTHER_VOLUME + 2 * len(differences)
+    if get_volume_class(volume) != get_claim_class(claim):
+        cost += OTHER_CLASS_SURCHARGE
+    extra_edits = (volume_edit,) if bind else ()
     yield from iter_claim_recreation_fixes(
         tried,
         FixKind.OTHER_VOLUME,
@@ -214,7 +224,6 @@ def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, e
         by="operator",
         edits=edits,
         cost=RELEASE,
-        weakens="",
         commands=commands,
         variant_of=format_claim_key(claim),
         where=name,
@@ -226,14 +235,14 @@ def _build_release_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: P
     key = ObjectKey.of(volume)
     name = volume.metadata.name
     claim_key_text = format_claim_key(claim)
-    old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
+    claim_ref = volume.spec.claim_ref
+    old_claim_key = f"{claim_ref.namespace}/{claim_ref.name}" if claim_ref else ""
     bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
     retain_commands, edits = retain_volume(volume)
-    edits = (
-        (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
-        if bind
-        else (*edits, ObjectEdit(key, _build_reservation_change(claim)))
-    )
+    if bind is None:
+        edits = (*edits, ObjectEdit(key, _build_reservation_change(claim)))
+    else:
+        edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
     reference = {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,
@@ -241,8 +250,8 @@ def _build_release_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: P
         "resourceVersion": None,
     }
     commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
-    text = f"release volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
-    weakens = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten"
+    text = f"reserve volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
+    weakens = f"the data of claim {old_claim_key} on volume {name} are handed over and may be overwritten"
     price = None
     if old_claim_key == claim_key_text:
         text = f"give claim {claim_key_text} back volume {name}, which it had before it was recreated"
@@ -290,8 +299,11 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
         for name, class_ in sorted(storage.classes.items())
         if _provisions(class_) and has_delayed_binding(name, storage)
     ]
-    for name in [name for name in provisioning_classes if name != own_class][:MOST_CLASSES]:
-        text = f" with class {name} instead of {own_class or 'none'}{', which does not exist' * is_missing}"
+    other_classes = [name for name in provisioning_classes if name != own_class]
+    for name in other_classes[:MOST_CLASSES]:
+        text = f" with class {name} instead of {own_class or 'none'}"
+        if is_missing:
+            text += ", which does not exist"
         for fix in iter_claim_recreation_fixes(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
@@ -316,7 +328,10 @@ def _provisions(class_: StorageClass) -> bool:
 
 
 def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
+    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class.
+
+    The claim is bound if it names a volume that is free or reserved for it.
+    """
     name = get_claim_class(claim)
     volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
@@ -348,7 +363,6 @@ def _build_class_recreation_fix(
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=cost,
-        weakens="",
         commands=commands,
     )
 
@@ -396,7 +410,7 @@ def _build_selected_node_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
         return replace(known, metadata=replace(known.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
-    text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
+    text = f"do not provision the volume of claim {format_claim_key(claim)} for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
         FixKind.FORGET_SELECTED_NODE,
@@ -410,7 +424,10 @@ def _build_selected_node_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
 
 
 def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
-    """Build the fix that adds the node's topology to the topologies that the class allows."""
+    """Build the fix that adds the node's topology to the topologies that the class allows.
+
+    If the node lacks one of the labels by which the class restricts topologies, the class allows all nodes instead.
+    """
     labels = tried.cycle.view.nodes.objects[tried.known_row].metadata.labels
     first_requirements = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     node_requirements = tuple(
@@ -419,14 +436,14 @@ def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
         if requirement.key in labels
     )
     is_complete = bool(node_requirements) and len(node_requirements) == len(first_requirements)
-    terms = (*class_.allowed_topologies, TopologySelectorTerm(node_requirements)) if is_complete else ()
-    where = (
-        ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in node_requirements)
-        if is_complete
-        else "every node"
-    )
-    name = class_.metadata.name
-    text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
+    terms: tuple[TopologySelectorTerm, ...]
+    if is_complete:
+        terms = (*class_.allowed_topologies, TopologySelectorTerm(node_requirements))
+        where = ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in node_requirements)
+    else:
+        terms = ()
+        where = "every node"
+    text = f"recreate StorageClass {class_.metadata.name}, so that its volumes are also provisioned for {where}"
     return _build_class_recreation_fix(
         FixKind.ALLOW_TOPOLOGY,
         class_,
@@ -443,7 +460,8 @@ def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
         return
     volumes = state.volumes
     yield from (volumes.node_conflict, volumes.bind_conflict, volumes.not_enough_space, volumes.missing)
-    yield from ((binding.chosen >= 0).astype(np.int32) for binding in volumes.bindings)
+    for binding in volumes.bindings:
+        yield (binding.chosen >= 0).astype(np.int32)
 
 
 REMEDIES = {

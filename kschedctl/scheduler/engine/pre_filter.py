@@ -1,4 +1,4 @@
-"""PreFilter: what plugins find out about the pod and its nodes before they filter.
+"""PreFilter: plugins examine the pod, and may reject it or restrict the nodes, before nodes are filtered.
 
 Upstream: RunPreFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -55,8 +55,8 @@ class PreFilterOutcome:
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
     """Run every PreFilter plugin and return the combined outcome. Raises PluginError.
 
-    Upstream stops at the first plugin that rejects the pod for good. The outcome has upstream's status, but the results
-    of all plugins.
+    Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has
+    upstream's status, but the results of all plugins. Errors of plugins that upstream does not reach are ignored.
     """
     results: dict[str, PreFilterResult] = {}
     reached: list[str] = []

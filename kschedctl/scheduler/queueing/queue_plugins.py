@@ -5,14 +5,14 @@ Upstream: runPreEnqueuePlugins in pkg/scheduler/backend/queue/scheduling_queue.g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.event_handling import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, concerns_pod
@@ -33,20 +33,22 @@ class QueuePlugins:
         """Return the plugin that keeps a pod out of the active queue and its status, or ("", SUCCESS)."""
         info = self._info(pod.position)
         framework, _ = self._scheduler.find_framework_for(info, self._view)
-        return find_gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
+        if framework is None:
+            return "", SUCCESS
+        return find_gating_plugin(framework, info, self._view, pod.gating_plugin)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
         """Return the plugin that keeps a pod out of the active queue, or an empty string."""
-        return self.run_pre_enqueue(pod)[0]
+        plugin, _ = self.run_pre_enqueue(pod)
+        return plugin
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Return whether one of the plugins registered for the event in some profile."""
+        """Return whether one of the rejecting plugins registered for the event in some profile."""
         key = rejectors, event
         if key not in self._interested:
-            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._interested[key] = any(
                 registrations.find_hints(plugin, event)
-                for registrations in registrations_by_profile
+                for registrations in self._iter_registrations()
                 for plugin in rejectors.all
             )
         return self._interested[key]
@@ -54,13 +56,16 @@ class QueuePlugins:
     def is_registered(self, event: ClusterEvent) -> bool:
         """Return whether any plugin of any profile registered for such events."""
         if event not in self._registered:
-            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._registered[event] = any(
                 registrations.find_hints(plugin, event)
-                for registrations in registrations_by_profile
+                for registrations in self._iter_registrations()
                 for plugin in registrations.by_plugin
             )
         return self._registered[event]
+
+    def _iter_registrations(self) -> Iterator[Registrations]:
+        """Yield the registrations of each profile."""
+        return map(self._scheduler.registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
@@ -98,7 +103,7 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
     """Return the first plugin that keeps the pod out of the active queue and its status, or ("", SUCCESS).
 
-    The plugin named `first` is asked first.
+    The plugin named `first` is asked first, then the others by name.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

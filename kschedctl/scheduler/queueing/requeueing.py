@@ -47,7 +47,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "whether a pod that is gated hears of what its gating plugin asked for, and of nothing else",
+    "a gated pod is woken only by events for which its gating plugin registered",
     (("", False), ("1.34", True)),
 )
 
@@ -83,18 +83,20 @@ def choose_strategy(
     the event's resource itself, only events that reach the pod count, unless it was `in_flight`. An update of the pod's
     own object then counts unless only its status changed.
     """
-    checked = occurrence.event.resource in registrations.pre_checked
-    if checked and occurrence.itself:
-        return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
-    if checked and not in_flight and not passes_pre_check(info, rejectors, occurrence, view, registrations.gates):
-        return SKIP
+    # Old versions check some events before they ask for hints.
+    if occurrence.event.resource in registrations.pre_checked:
+        if occurrence.itself:
+            return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
+        if not in_flight and not passes_pre_check(info, rejectors, occurrence, view, registrations.gates):
+            return SKIP
+
     if not rejectors.all:
         return AFTER_BACKOFF
-    answers = collect_hints(registrations, rejectors, info, occurrence, view) if known_hints is None else known_hints
-    queued = {plugin for plugin, hint in answers.items() if hint is QueueingHint.QUEUE}
-    if queued & rejectors.pending:
+    hints = collect_hints(registrations, rejectors, info, occurrence, view) if known_hints is None else known_hints
+    plugins_that_queue = {plugin for plugin, hint in hints.items() if hint is QueueingHint.QUEUE}
+    if plugins_that_queue & rejectors.pending:
         return QueueingStrategy.IMMEDIATELY
-    return AFTER_BACKOFF if queued else SKIP
+    return AFTER_BACKOFF if plugins_that_queue else SKIP
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
@@ -105,10 +107,10 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         return False
     if event.resource in registrations.pre_checked:
         return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
-    hints_by_plugin = [registrations.find_hints(plugin, event) for plugin in plugins]
-    return any(None in hints_ for hints_ in hints_by_plugin) or any(
-        _says_queue(hint, info, occurrence, view) for hints_ in hints_by_plugin for hint in hints_ if hint is not None
-    )
+    hints = [hint for plugin in plugins for hint in registrations.find_hints(plugin, event)]
+    if None in hints:  # a plugin that registered without a hint function is always worth an attempt
+        return True
+    return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
 def concerns_pod(
@@ -136,7 +138,10 @@ def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent
 def _combine_hints(
     hints: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> QueueingHint:
-    """Return a plugin's answer to an event from its hint functions. Without any, it did not register for the event."""
+    """Return a plugin's answer to an event from its hint functions. Without any, it did not register for the event.
+
+    None in place of a hint function counts as Queue.
+    """
     if not hints:
         return QueueingHint.NOT_REGISTERED
     is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
@@ -153,15 +158,12 @@ def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view:
 
 FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
-RESIZES, UNDER_WAY = "InPlacePodVerticalScaling", "InProgress"
-
-
+RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "whether pods that PodTopologySpread refused are told of pods of their namespace", (("", False), ("1.31", True))
+    "pods rejected by PodTopologySpread are woken by pods of their namespace", (("", False), ("1.31", True))
 )
-
 WHILE_RESIZED = ByVersion(
-    "whether any update of a pod that is being resized counts as one that makes room", (("", True), ("1.31", False))
+    "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
 )
 
 
@@ -170,30 +172,37 @@ def passes_pre_check(
 ) -> bool:
     """Return whether an event reaches a pod at all in versions with pre-checks.
 
-    A node event does if the node would admit the pod. An event about a pod on a node does if that pod frees room, or if
-    the waiting pod's affinity or topology spreading may depend on it.
+    A node event reaches the pod if the node would admit it. An event about a pod on a node does if that pod frees room,
+    or if the waiting pod's affinity or topology spreading may depend on that pod. All other events do.
     """
-    (resource, action, _, broad), change = occurrence.event, occurrence.change
-    if resource == NODE and change.new is not None:
+    event, change = occurrence.event, occurrence.change
+    if event.resource == NODE and change.new is not None:
         return admits_pod(change.new, info, view)
-    if resource == ASSIGNED_POD and action not in FREEING and not broad and not _counts_as_freeing_room(change, gates):
-        spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
-        return _may_depend_on(change.new, info, view, spread)
-    return True
+    if event.resource != ASSIGNED_POD or event.action in FREEING or event.broad:
+        return True
+    if _counts_as_freeing_room(change, gates):
+        return True
+    was_rejected_by_spread = PodTopologySpread.name in rejectors.unschedulable
+    heeds_namespace = was_rejected_by_spread and REACHES_SPREAD.at(gates.release)
+    return _may_affect_waiting_pod(change.new, info, view, heeds_namespace=heeds_namespace)
 
 
 def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Return whether upstream takes an update of a pod that is being resized for one that frees room."""
-    update = change.old is not None and change.new is not None and change.new.status.resize == UNDER_WAY
-    return update and gates.enabled(RESIZES) and WHILE_RESIZED.at(gates.release)
+    """Return whether upstream treats a change as freeing room because it updates a pod that is being resized."""
+    if change.old is None or change.new is None or change.new.status.resize != RESIZE_IN_PROGRESS:
+        return False
+    return gates.enabled(RESIZE_GATE) and WHILE_RESIZED.at(gates.release)
 
 
 def is_pod_updated(change: ChangedObject) -> bool:
     """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
     old, new = change.old, change.new
-    annotated = change.documents is not None and change.differs("metadata", "annotations")
-    claims = old.status.resource_claim_statuses != new.status.resource_claim_statuses
-    return bool(old.metadata.labels != new.metadata.labels or annotated or claims or old.spec != new.spec)
+    return bool(
+        old.metadata.labels != new.metadata.labels
+        or (change.documents is not None and change.differs("metadata", "annotations"))
+        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        or old.spec != new.spec
+    )
 
 
 def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
@@ -212,7 +221,7 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
 
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
-    """Return whether the node has room for the pod's requests and host ports."""
+    """Return whether the node, beside its current pods, has room for the pod's requests and host ports."""
     row = view.nodes.index.get(node.metadata.name)
     used = {}
     if row is not None:
@@ -230,10 +239,14 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     return True
 
 
-def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:
-    """Return whether `pod` may change whether the waiting pod `info` can be scheduled."""
+def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namespace: bool) -> bool:
+    """Return whether a pod may change whether the waiting pod `info` can be scheduled.
+
+    This is so if it matches a required affinity term of the waiting pod or, with `heeds_namespace`, is in the same
+    namespace.
+    """
     metadata = pod.metadata
-    if spreads and metadata.namespace == info.namespace:
+    if heeds_namespace and metadata.namespace == info.namespace:
         return True
     labels = view.namespace_labels.get(metadata.namespace, {})
     return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)

@@ -65,12 +65,12 @@ LAST = "~"
 GRANTED_SECONDS = 3
 """Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
-    "a group of Coscheduling that failed is tried after younger ones",
+    "a failed group is tried after younger ones",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
 COUNTS_GATED = ByVersion(
-    "Coscheduling counts pods with scheduling gates as missing",
+    "pods with scheduling gates count as missing",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )

@@ -51,9 +51,7 @@ def test_millicores_and_cores_are_not_mixed() -> None:
 def test_a_resource_that_nobody_offers() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
-    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
-        "needs 1 example.com/fpga; no node offers any"
-    )
+    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == ("needs 1 example.com/fpga; no node offers any")
 
 
 def affinity(*terms: Json) -> Json:

@@ -32,7 +32,7 @@ from kschedctl.snapshot.nodes import NodeColumns
 
 MAX_EXTENDER_PRIORITY = 10
 AGGREGATED = ByVersion(
-    "whether what extenders say of a node is added to what others said of it",
+    "an extender's reason for a node is added to earlier reasons",
     (("", True), ("1.32", False)),
 )
 Answer = TypeVar("Answer")

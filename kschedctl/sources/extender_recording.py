@@ -1,9 +1,10 @@
-"""Answers of extenders, recorded while they are called and replayed for the same questions later."""
+"""Calls of extenders with whole pods, and the answers, which are recorded and replayed for the same questions."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,14 +14,91 @@ from kschedctl.errors import InputError
 from kschedctl.reports.plugin_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnknownAnswerError
-from kschedctl.sources.extenders.whole_pods import Payload, PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 from kschedctl.text.printable import strip_url
 
+NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+"""Annotations that repeat the whole pod, including its environment variables."""
+Payload = Mapping[str, Any]
+"""The payload sent to an extender, or a document that becomes part of it."""
+
+
+class PodExtras(NamedTuple):
+    """The annotations and volumes of a pod's document, of which a Pod keeps only the parts that plugins read."""
+
+    annotations: dict[str, str]
+    volumes: tuple[Payload, ...]
+
+    @classmethod
+    def from_document(cls, pod: Payload) -> PodExtras:
+        """Extract the annotations and named volumes of a pod or pod template, without invalid ones and NOT_SENT."""
+        annotations = _get_mapping(_get_mapping(pod, "metadata"), "annotations")
+        sent_annotations = {
+            str(key): value for key, value in annotations.items() if isinstance(value, str) and key not in NOT_SENT
+        }
+        volumes = _get_mapping(pod, "spec").get("volumes")
+        if not isinstance(volumes, list):
+            volumes = []
+        named_volumes = [volume for volume in volumes if isinstance(volume, Mapping) and volume.get("name")]
+        return cls(sent_annotations, tuple(named_volumes))
+
+    def add_to(self, pod: Payload) -> dict[str, object]:
+        """Return a copy of the pod with these annotations and volumes, which replace equally named ones of the pod.
+
+        The pod's other annotations and volumes, such as volumes that admission added, are kept.
+        """
+        annotations = {**pod["metadata"].get("annotations", {}), **self.annotations}
+        metadata = {**pod["metadata"], "annotations": annotations}
+
+        volume_by_name = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+        volume_by_name |= {volume["name"]: volume for volume in self.volumes}
+        spec = dict(pod["spec"])
+        if volume_by_name:
+            spec["volumes"] = list(volume_by_name.values())
+        return {**pod, "metadata": metadata, "spec": spec}
+
+
+class WholePods:
+    """A caller of extenders through ``call``, which adds the parts of pods that no plugin reads, if they are known."""
+
+    def __init__(self, call: CallExtender) -> None:
+        self._call = call
+        self.full_pods: dict[str, PodExtras] = {}
+        """The parts to add to a pod, by ``namespace/name``."""
+
+    def __call__(self, extender: Payload, verb: str, payload: Payload) -> tuple[int, object]:
+        """Call the extender with the completed pod, and return HTTP status and body. Raises what ``call`` raises."""
+        metadata = payload["Pod"]["metadata"]
+        extras = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+        if extras:
+            payload = {**payload, "Pod": extras.add_to(payload["Pod"])}
+        return self._call(extender, verb, payload)
+
+
+def iter_pod_documents(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
+    """Yield ``namespace/name`` and document of each pod among the documents and in lists among them."""
+    for document in documents:
+        items = document.get("items")
+        if not isinstance(items, list):
+            items = [document]
+        default_kind = "Pod" if document.get("kind") == "PodList" else ""
+        for item in items:
+            if item.get("kind", default_kind) == "Pod":
+                metadata = _get_mapping(item, "metadata")
+                yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", item
+
+
+def _get_mapping(document: Payload, name: str) -> Payload:
+    """Return the mapping in a field, or an empty mapping if the field is missing or anything else."""
+    value = document.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
 VOLATILE_FIELDS = ("status",)
 """Fields of pods that change between snapshots and do not influence placement."""
 VOLATILE_METADATA = ("creationTimestamp", "uid")
+"""Fields of pods' metadata that change between snapshots and do not influence placement."""
 
 
 class Recorder:
@@ -30,12 +108,17 @@ class Recorder:
     """
 
     def __init__(self, call: CallExtender) -> None:
-        self._call, self.call_count = call, 0
+        self._call = call
+        self.call_count = 0
         self.full_pods: dict[str, PodExtras] = call.full_pods if isinstance(call, WholePods) else {}
+        """The pods that are sent with all their annotations and volumes, by ``namespace/name``."""
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """Call the extender and record its answer. Raises what ``call`` raises."""
+        """Call the extender, record its answer, and return HTTP status and body. Raises what ``call`` raises.
+
+        An ExtenderError is recorded as an answer, too.
+        """
         question = _build_question(extender, verb, payload)
         question = msgspec.structs.replace(question, whole=question.pod in self.full_pods)
         self.call_count += 1
@@ -63,14 +146,17 @@ class RecordedAnswers:
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
         self.full_pods: Mapping[str, object] = {answer.pod: None for answer in answers if answer.whole}
+        """The pods that were sent with all their annotations and volumes, by ``namespace/name``."""
         self._remaining: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
+        """The recorded answers to each question that have not been given yet."""
         for answer in answers:
-            self._remaining.setdefault(_strip_answer(answer), []).append(answer)
+            self._remaining.setdefault(_get_question(answer), []).append(answer)
         self._constant = {
             question
             for question, recorded in self._remaining.items()
             if all(answer == recorded[0] for answer in recorded)
         }
+        """The questions to which all recorded answers are equal."""
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
@@ -91,15 +177,15 @@ class RecordedAnswers:
         question = _build_question(extender, verb, payload)
         remaining = self._remaining.get(question, [])
         if not remaining:
-            raise UnknownAnswerError(f"were asked what {self._name} has no answer to")
+            raise UnknownAnswerError(f"were asked a question to which {self._name} has no answer")
         answer = remaining[0] if question in self._constant else remaining.pop(0)
         if answer.error:
             raise ExtenderError(answer.error)
         return answer.status, answer.body
 
 
-def _strip_answer(answer: ExtenderAnswer) -> ExtenderAnswer:
-    """Return the question of an answer as an answer without result."""
+def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
+    """Return the question of a recorded answer, as an answer without result."""
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
@@ -119,13 +205,16 @@ def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderA
 
 
 def _get_node_name(node: JsonObject) -> str:
-    """Return the name of a node in an extender's response, or "" if it is missing."""
+    """Return the name of a node in a payload, or "" if it is missing."""
     metadata = node.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
 
 
 def _hash_payload(payload: Payload) -> str:
-    """Hash the pod and the question about it. The order of nodes does not matter."""
+    """Hash the payload of a call without volatile fields of the pod. The order of nodes does not matter.
+
+    Victims are identified by their UIDs.
+    """
     hashed = dict(payload)
     hashed["Pod"] = _drop_volatile_fields(payload["Pod"])
     if payload.get("NodeNames"):
@@ -142,6 +231,7 @@ def _hash_payload(payload: Payload) -> str:
 
 
 def _drop_volatile_fields(pod: Payload) -> Payload:
-    """Return the pod without fields that change between snapshots."""
-    metadata = {key: value for key, value in pod["metadata"].items() if key not in VOLATILE_METADATA}
-    return {**{key: value for key, value in pod.items() if key not in VOLATILE_FIELDS}, "metadata": metadata}
+    """Return a copy of the pod without the fields that change between snapshots."""
+    stable_pod = {key: value for key, value in pod.items() if key not in VOLATILE_FIELDS}
+    stable_pod["metadata"] = {key: value for key, value in pod["metadata"].items() if key not in VOLATILE_METADATA}
+    return stable_pod
