@@ -18,7 +18,7 @@ from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.snapshot.node_order import get_region_and_zone
+from kschedctl.snapshot.nodes import get_region_and_zone
 
 NODES_NAMED = 2
 """The number of nodes that are named for a group."""

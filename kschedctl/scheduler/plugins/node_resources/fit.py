@@ -81,8 +81,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
+from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
 
