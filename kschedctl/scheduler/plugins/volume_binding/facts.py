@@ -76,14 +76,13 @@ class VolumeOutOfReach(Fact, frozen=True):
         """Describe the requirements of the volume and the node's labels.
 
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
-        'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
+        'PersistentVolume pv1 of claim shop/data needs zone=a; the node has zone=b'
         """
-        requirements = []
-        for wanted in self.wanted:
-            values = ", ".join(wanted.values)
-            requirements.append(f"{wanted.key} {wanted.operator} [{values}], {_describe_label_of_node(wanted)}")
+        requirements = (
+            f"{requirement.describe_need()}; the node has {requirement.describe_label()}" for requirement in self.wanted
+        )
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
-        return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the values of the label, if the affinity consists of In requirements on a single label."""
