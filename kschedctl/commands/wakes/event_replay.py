@@ -294,7 +294,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
     The result is added to `cache`, unless the pod is a manifest: only its own gang then has this pod.
     """
     plugin = find_gang_plugin(framework)
-    key = plugin.gang(pod) if plugin else None
+    key = plugin.find_gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
         return None
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
