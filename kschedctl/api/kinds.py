@@ -99,7 +99,11 @@ def _declare_kind(
     watched_by_scheduler: bool = False,
     names: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field of Objects. ``versions`` are oldest first, and a plain string never expires."""
+    """Declare a field of Objects with the ApiKind in its metadata.
+
+    ``versions`` are oldest first, and a version that is a plain string never expires. The name and the kind default to
+    the name of the struct.
+    """
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
     readable_versions = []

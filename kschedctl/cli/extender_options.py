@@ -18,7 +18,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import connect_to_cluster, get_origin_file
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.sources.output_file import validate_output_files
 from kschedctl.sources.read import read_documents
 

@@ -35,7 +35,7 @@ from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_read
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation_failures import CreationFailures
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest

@@ -10,7 +10,7 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, de
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, ShortFix, Summary, describe_node_share
+from kschedctl.reports.summary import CostKind, ShortFix, Summary
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
 
@@ -158,7 +158,7 @@ def _has_node(summary: Summary) -> bool:
 
 
 def _iter_causes(summary: Summary) -> Iterator[BriefText]:
-    """Yield the two most important causes, each with the closest node, unless the pod fits.
+    """Yield the two most important causes in plain words, unless the pod fits.
 
     A conflict between demands, or a headline that does not begin with the first cause, comes before the causes. A pod
     that is gated or has no causes only has its headline.
@@ -171,19 +171,13 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
         return
     first = summary.causes[0]
     introduction = first.conflict
-    if not introduction and not headline.startswith(first.reason):
+    if not introduction and not headline.startswith(first.plain or first.reason):
         introduction = headline
     if introduction:
         yield BriefText(introduction, 3)
     for number, cause in enumerate(summary.causes[:2]):
         rank = 0 if number == 0 and not introduction else 2
-        if not cause.closest:
-            yield BriefText(cause.reason, 3, rank)
-            continue
-        share = describe_node_share(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0))
-        yield BriefText(f"{share}: {cause.reason}" if share else cause.reason, 3, rank)
-        label = "closest" if cause.of_nodes else "such as"
-        yield BriefText(f"  {label} {cause.closest}: {cause.fact}", 3, rank)
+        yield BriefText(cause.plain or cause.reason, 3, rank)
 
 
 def _wrap_part(part: BriefText, width: int) -> list[str]:

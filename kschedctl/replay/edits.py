@@ -16,7 +16,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import UsageError
-from kschedctl.snapshot.node_order import get_region_and_zone
+from kschedctl.snapshot.nodes import get_region_and_zone
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:

@@ -19,9 +19,8 @@ from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
-from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread

@@ -31,7 +31,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Eviction, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
 
 class QueuePlace(NamedTuple):

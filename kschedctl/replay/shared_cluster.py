@@ -16,7 +16,7 @@ from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.unknown import build_unknown_fields, find_unreplayed_parts, merge_unknown_kinds
 from kschedctl.reports.plugin_answers import EXTENDER_INPUT_NOTE, SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler

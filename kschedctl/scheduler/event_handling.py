@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, compute_pod_requests, parse_quantities
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,

@@ -22,7 +22,7 @@ from kschedctl.scheduler.configuration.version_fields import (
     iter_ignored_pod_fields,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
+from kschedctl.scheduler.engine.extenders import CallExtender, HTTPExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.engine.unsure_nominations import ALL_COUNT, COUNTED
 from kschedctl.scheduler.event_handling import (

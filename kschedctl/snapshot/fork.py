@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
-from kschedctl.snapshot.changed_nodes import ClosedNodes
+from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -448,3 +448,42 @@ def is_same_pod(left: Pod, right: Pod) -> bool:
     if left.metadata.uid and right.metadata.uid:
         return left.metadata.uid == right.metadata.uid
     return left.key == right.key
+
+
+class OwnRows:
+    """Some rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns are as in a Fork."""
+
+    def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
+        self.fork, self.rows = of, rows
+        self.nodes = NodeSubset(of.nodes, rows)
+        self.objects = of.objects
+        self.allocatable = of.allocatable.take(rows, axis=0)
+        self.requested = of.requested.take(rows, axis=0)
+        self.nonzero_requested = of.nonzero_requested.take(rows, axis=0)
+        self.resources = of.resources
+        self.requests = of.requests
+        self.nonzero_requests = of.nonzero_requests
+        if more is not None:
+            self.requested += more[:, None] * of.requests[info]
+            self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise AttributeError for attributes of a Fork that such a plugin must not read."""
+        raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+        """Convert amounts by resource name to a matrix with R columns."""
+        return self.fork.matrix(rows)
+
+    def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        """Return a cached result as `Fork.memo` does."""
+        return self.fork.memo(key, make, info)
+
+
+NodeView = Fork | OwnRows
+"""The view that a plugin gets which reads only a node's own row."""
+
+
+def get_whole_fork(view: NodeView) -> Fork:
+    """Return the fork of which the view shows some rows, or the view itself if it is a fork."""
+    return view.fork if isinstance(view, OwnRows) else view

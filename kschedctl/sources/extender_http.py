@@ -34,8 +34,7 @@ from urllib3.exceptions import (
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig, UnknownAnswerError
+from kschedctl.scheduler.engine.extenders import Extender, ExtenderError, ExtenderTLSConfig, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.live.http import shorten
 from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits

@@ -12,8 +12,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.reports.plugin_answers import ExtenderAnswer, ExtenderAnswers
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnknownAnswerError
+from kschedctl.scheduler.engine.extenders import CallExtender, ExtenderError, UnknownAnswerError
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 from kschedctl.text.printable import strip_url

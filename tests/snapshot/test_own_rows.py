@@ -8,7 +8,7 @@ from small import node, pod
 
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.own_rows import OwnRows
+from kschedctl.snapshot.fork import OwnRows
 
 
 def test_some_rows_as_if_they_held_more_pods() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
+from kschedctl.scheduler.engine.extenders import ExtenderError, UnknownAnswerError
 from kschedctl.sources.extender_recording import RecordedAnswers, Recorder
 
 Json = dict[str, Any]

@@ -47,7 +47,7 @@ from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -204,7 +204,10 @@ class _Question(msgspec.Struct, frozen=True):
         has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
         if inquiry.has_outer_cluster or not has_scope:
             is_in_cluster = not inquiry.has_outer_cluster
-            if new_resources := report_new_resources(inquiry.cluster, now, queued_only=is_in_cluster):
+            new_resources = report_new_resources(
+                inquiry.cluster, now, queued_only=is_in_cluster, remedies=self.remedies
+            )
+            if new_resources:
                 return new_resources
 
         # All pending pods

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE

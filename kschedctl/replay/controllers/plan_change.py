@@ -32,7 +32,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ordinal, get_slot, set_rollout_limits
 from kschedctl.replay.edits import select_pods
-from kschedctl.snapshot.node_order import REGION, ZONE
+from kschedctl.snapshot.nodes import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)

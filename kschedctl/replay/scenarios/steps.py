@@ -37,7 +37,7 @@ from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import change_nodes, find_pods_on, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import counted
 
 

@@ -91,7 +91,7 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     Kinds of which merely the files do not have all objects do not prevent a replay.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = [kind for kind, gap in gaps.items() if not (gap.is_not_given and _is_given_in_part(kind, cluster))]
+    unread = find_unread_kinds(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
@@ -105,6 +105,14 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
+
+
+def find_unread_kinds(cluster: Cluster) -> list[str]:
+    """Return the kinds that prevent a replay of Kueue, since nothing is known about their objects."""
+    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    return [
+        kind for kind, gap in gaps if gap is not None and not (gap.is_not_given and _is_given_in_part(kind, cluster))
+    ]
 
 
 def _is_given_in_part(kind: str, cluster: Cluster) -> bool:

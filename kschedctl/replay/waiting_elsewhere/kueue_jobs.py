@@ -226,6 +226,18 @@ def forecast_queues(
     return QueueForecast(tuple(replayed.outlooks), tuple(reports), flavors, tuple(started), victims)
 
 
+def build_new_workloads(
+    cluster: Cluster, manifests: Iterable[Struct], now: str
+) -> dict[str, tuple[KueueWorkload, ...]]:
+    """Build the Workloads that Kueue would make of manifests and of suspended jobs without one, by title of the job.
+
+    Jobs that Kueue refuses, or whose integration is not replayed, are left out. Raises InputError for a malformed
+    Configuration of Kueue.
+    """
+    jobs = {**_find_suspended_jobs(cluster), **_select_new_jobs(cluster, manifests)}
+    return {str(owner): workloads for owner, workloads in _NewJobs(cluster, jobs, now).workloads.items()}
+
+
 def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owner, Struct]:
     """Return the manifests of objects that do not exist, without suspended CronJobs."""
     new_jobs: dict[Owner, Struct] = {}

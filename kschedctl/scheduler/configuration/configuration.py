@@ -22,7 +22,7 @@ from kschedctl.scheduler.configuration.document import (
 )
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, find_foreign_plugins
 from kschedctl.scheduler.configuration.validation import iter_version_mismatches, validate_configuration
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

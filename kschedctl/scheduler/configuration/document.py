@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.profile import Plugins, merge_default_plugins
 from kschedctl.scheduler.configuration.secrets import redact_secrets
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields

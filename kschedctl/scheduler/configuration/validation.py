@@ -24,7 +24,7 @@ from kschedctl.scheduler.configuration.document import (
     LeaderElection,
 )
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs, duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path

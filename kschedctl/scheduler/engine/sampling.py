@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.profile import ConfigurationLike, ProfileLike
 
 LEAST_NODES, LEAST_PERCENTAGE = 100, 5

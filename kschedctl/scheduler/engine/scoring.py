@@ -18,8 +18,7 @@ import numpy as np
 from kschedctl.api.arrays import Row, Rows, Scores
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.extenders.answers import parse_node
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes, parse_node
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     PluginError,

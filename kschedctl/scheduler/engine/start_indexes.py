@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers
 

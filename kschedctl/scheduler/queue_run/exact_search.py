@@ -16,10 +16,9 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"
 MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Filtering
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.engine.cycle import Filtering, PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.framework import (

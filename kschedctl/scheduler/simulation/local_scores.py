@@ -31,8 +31,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, OwnRows
+from kschedctl.snapshot.fork import Fork, NodeView, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 INFEASIBLE = -(2**61)

@@ -17,7 +17,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
-from kschedctl.scheduler.engine.extenders.extender import is_any_extender_called
+from kschedctl.scheduler.engine.extenders import is_any_extender_called
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling

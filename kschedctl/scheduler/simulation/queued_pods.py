@@ -18,8 +18,7 @@ from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
-from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_requeue
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy, QueuePlugins, may_requeue
 from kschedctl.scheduler.queueing.scheduling_queue import (
     MAX_UNSCHEDULABLE_TIME,
     TIMEOUT,

@@ -13,7 +13,7 @@ from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
+from kschedctl.snapshot.nodes import BETA_ZONE, ZONE
 
 COMPARISONS = frozenset({"Gt", "Lt"})
 ZONE_DELIMITER = "__"

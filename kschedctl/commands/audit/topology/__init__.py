@@ -24,8 +24,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, s
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_required_affinity, match_tolerations
 from kschedctl.text.counts import agreeing, counted
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"

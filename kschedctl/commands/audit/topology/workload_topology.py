@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_LOSSES = 20

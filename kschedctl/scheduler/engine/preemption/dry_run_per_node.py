@@ -26,8 +26,7 @@ from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Sele
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import OwnRows
+from kschedctl.snapshot.fork import Fork, OwnRows
 
 
 def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:

@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     scale_points,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
+from kschedctl.snapshot.fork import NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
 MAX_EXACT_AMOUNT = 2**46

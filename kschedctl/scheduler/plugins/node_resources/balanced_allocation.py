@@ -31,8 +31,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, fill_in_weights
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 CRASH = (

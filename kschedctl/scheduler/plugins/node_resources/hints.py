@@ -13,9 +13,9 @@ from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.framework.events import ChangedObject, frees_room
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
-from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
     "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
