@@ -11,7 +11,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
-from kschedctl.api.objects import object_key
+from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
@@ -46,7 +46,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     if kind not in KINDS:
         return None
     old, new = (default_object(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
-    if old is not None and new is not None and object_key(old) != object_key(new):
+    if old is not None and new is not None and get_object_key(old) != get_object_key(new):
         raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
 
@@ -128,7 +128,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     identified: Any = convert(document)
     identified = identified if kind in CLUSTER_SCOPED else fill_namespace(identified)
     obj: object = next(
-        (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(identified)), None
+        (obj for obj in getattr(view.cluster, FIELDS[kind]) if get_object_key(obj) == get_object_key(identified)), None
     )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
     return None if obj is None else {**named, **msgspec.to_builtins(obj)}
@@ -153,7 +153,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
 def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
     """Apply the change to the view, unless it changes a node or a pod without a group."""
     if change.kind == "Pod" and get_group_key(change.object) is not None:
-        changed = change_pods(view.cluster, {object_key(change.object): change.new})
+        changed = change_pods(view.cluster, {get_object_key(change.object): change.new})
         return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
@@ -177,7 +177,7 @@ def describe_change(change: ChangedObject) -> str:
     >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
-    namespace, name = object_key(change.object)
+    namespace, name = get_object_key(change.object)
     if change.old is None:
         verb = "added"
     elif change.new is None:
