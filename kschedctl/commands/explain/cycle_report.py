@@ -307,7 +307,7 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     if get_group_key(cycle.info.pod) is not None:
         return True
     plugin = find_gang_plugin(cycle.framework)
-    gang = plugin.gang(cycle.info.pod) if plugin else None
+    gang = plugin.find_gang(cycle.info.pod) if plugin else None
     return gang is not None and find_gang_object(cycle.view, gang) is not None
 
 

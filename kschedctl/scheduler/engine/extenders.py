@@ -44,12 +44,14 @@ class ExtenderError(Exception):
 
 
 def truncate_message(message: str) -> str:
-    """Truncate a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
+    """Return the message, cut off if it is too long for an event. Upstream: truncateMessage in schedule_one.go.
 
     >>> truncate_message("no GPU left"), len(truncate_message("m" * 2000)), truncate_message("m" * 2000)[-6:]
     ('no GPU left', 1024, 'mm ...')
     """
-    return message if len(message) <= MAX_MESSAGE_LENGTH else f"{message[: MAX_MESSAGE_LENGTH - 4]} ..."
+    if len(message) <= MAX_MESSAGE_LENGTH:
+        return message
+    return f"{message[: MAX_MESSAGE_LENGTH - 4]} ..."
 
 
 class FilterResult(NamedTuple):
@@ -98,12 +100,9 @@ def parse_host_priorities(body: Json) -> list[tuple[str, int]]:
     priorities = []
     for priority in _parse_array(body, "Go value of type v1.HostPriorityList"):
         fields = _parse_fields(priority, "Go value of type v1.HostPriority")
-        priorities.append(
-            (
-                _parse_string(fields.get("host"), "HostPriority.Host"),
-                _parse_int64(fields.get("score"), "HostPriority.Score"),
-            )
-        )
+        host = _parse_string(fields.get("host"), "HostPriority.Host")
+        score = _parse_int64(fields.get("score"), "HostPriority.Score")
+        priorities.append((host, score))
     return priorities
 
 
@@ -147,13 +146,15 @@ def _parse_uid(value: Json) -> str:
     """Return the UID of a MetaPod. Raises ExtenderError for null, which crashes upstream."""
     if value is None:
         raise ExtenderError(NIL_POINTER)
-    return _parse_string(
-        _parse_fields(value, "Go struct field MetaVictims.Pods of type v1.MetaPod").get("uid"), "MetaPod.UID"
-    )
+    fields = _parse_fields(value, "Go struct field MetaVictims.Pods of type v1.MetaPod")
+    return _parse_string(fields.get("uid"), "MetaPod.UID")
 
 
 def _parse_fields(value: Json, target: str) -> dict[str, Json]:
-    """Return an object's fields by lower-case name, since Go ignores case."""
+    """Return an object's fields by lower-case name, since Go ignores case, or none for null.
+
+    Raises ExtenderError, whose message names the `target` Go type, for other values.
+    """
     return {name.lower(): field for name, field in _parse_mapping(value, target).items()}
 
 
@@ -203,10 +204,9 @@ def _parse_int64(value: Json, field: str) -> int:
         return value
     if value is None:
         return 0
-    number = f" {value}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    raise ExtenderError(
-        f"json: cannot unmarshal {_get_json_kind(value)}{number} into Go struct field {field} of type int64"
-    )
+    kind = _get_json_kind(value)
+    described = f"number {value}" if kind == "number" else kind
+    raise ExtenderError(f"json: cannot unmarshal {described} into Go struct field {field} of type int64")
 
 
 def _get_json_kind(value: Json) -> str:
@@ -298,13 +298,21 @@ class OfferedNodes(NamedTuple):
 
     @classmethod
     def from_rows(cls, nodes: NodeColumns, rows: Rows) -> OfferedNodes:
-        """Offer the scheduler's own nodes at these rows to an extender."""
+        """Build the offer of the scheduler's own nodes at these rows."""
         if np.array_equal(rows, nodes.rows):  # the usual case, handled without a step for each row
             return cls(tuple(nodes.names), rows)
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
 
 
 NOTHING_OFFERED = OfferedNodes((), np.empty(0, np.int64))
+
+
+class SentVictims(NamedTuple):
+    """The victims on a node as they are sent to extenders."""
+
+    pods: list[dict[str, Json]]
+    violations: int
+    """Number of PDB violations."""
 
 
 class FilterAnswer(NamedTuple):
@@ -331,17 +339,20 @@ class HTTPExtender:
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether the pod requests a resource that the extender manages.
+        """Return whether a container of the pod has a request or limit of a resource that the extender manages.
 
         An extender without managed resources is interested in every pod.
         """
         if not self._managed:
             return True
-        containers = (*pod.spec.containers, *pod.spec.init_containers)
-        return any(self._managed.intersection((*c.resources.requests, *c.resources.limits)) for c in containers)
+        for container in (*pod.spec.containers, *pod.spec.init_containers):
+            resources = container.resources
+            if not self._managed.isdisjoint((*resources.requests, *resources.limits)):
+                return True
+        return False
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield what remains unknown about the pod because this extender is not called."""
+        """Yield what remains unknown about the pod because this extender is not called, although it is interested."""
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -354,8 +365,12 @@ class HTTPExtender:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
-        """Ask the extender which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError."""
-        result = parse_filter_result(self._call_verb(self.settings.filter_verb, self._build_args(pod, offered, nodes)))
+        """Ask the extender which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError.
+
+        An answer with neither names nor nodes leaves no node.
+        """
+        body = self._call_verb(self.settings.filter_verb, self._build_extender_args(pod, offered, nodes))
+        result = parse_filter_result(body)
         if result.error:
             raise ExtenderError(result.error)
         if self.settings.node_cache_capable and result.node_names is not None:
@@ -371,31 +386,28 @@ class HTTPExtender:
 
         Raises ExtenderError or UnknownAnswerError.
         """
-        return parse_host_priorities(
-            self._call_verb(self.settings.prioritize_verb, self._build_args(pod, offered, nodes))
-        )
+        body = self._call_verb(self.settings.prioritize_verb, self._build_extender_args(pod, offered, nodes))
+        return parse_host_priorities(body)
 
-    def preempt(
-        self, pod: JsonObject, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
-    ) -> dict[str, MetaVictims]:
+    def preempt(self, pod: JsonObject, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims]:
         """Ask the extender which victims to evict on each node, and return its answer by node name.
 
-        `victims` maps each node to its pods to evict and the number of PDB violations. Raises ExtenderError or
-        UnknownAnswerError.
+        Raises ExtenderError or UnknownAnswerError.
         """
-        sends_uids = self.settings.node_cache_capable
-        by_node = {}
-        for node, (pods, violations) in victims.items():
-            sent = [{"UID": field_at(victim, "metadata", "uid")} for victim in pods] if sends_uids else pods
-            by_node[node] = {"Pods": sent, "NumPDBViolations": violations}
-        payload = {
-            "Pod": pod,
-            "NodeNameToVictims": None if sends_uids else by_node,
-            "NodeNameToMetaVictims": by_node if sends_uids else None,
-        }
+        payload: dict[str, Json] = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+        if self.settings.node_cache_capable:  # it knows the pods by their UIDs
+            meta_victims = {}
+            for node, (pods, violations) in victims.items():
+                meta_pods = [{"UID": field_at(victim, "metadata", "uid")} for victim in pods]
+                meta_victims[node] = {"Pods": meta_pods, "NumPDBViolations": violations}
+            payload["NodeNameToMetaVictims"] = meta_victims
+        else:
+            payload["NodeNameToVictims"] = {
+                node: {"Pods": pods, "NumPDBViolations": violations} for node, (pods, violations) in victims.items()
+            }
         return parse_preemption_result(self._call_verb(self.settings.preempt_verb, payload))
 
-    def _build_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
+    def _build_extender_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
         """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs."""
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
@@ -426,8 +438,8 @@ class HTTPExtender:
 
 
 def is_any_extender_called(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
-    """Return whether some extender is called about the pod."""
-    return bool(extenders) and any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
+    """Return whether some extender is interested in the pod and can be called."""
+    return any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
 
 
 def _resolve_nodes(documents: Sequence[JsonObject], nodes: NodeColumns) -> OfferedNodes:
@@ -488,7 +500,8 @@ class Consultation:
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
         """Return the nodes at these rows that remain after all extenders filtered them in order.
 
-        Raises PluginError if an extender fails that is not ignorable.
+        Their messages are recorded. Extenders that fail and are ignorable, or whose answer is unknown, leave all nodes.
+        Raises PluginError if another extender fails.
         """
         offered = OfferedNodes.from_rows(view.nodes, rows)
         for extender in self.extenders:
@@ -496,23 +509,22 @@ class Consultation:
                 break
             if not extender.settings.filter_verb:
                 continue
+            verb = extender.settings.filter_verb
             try:
-                answer = self._call_with_nodes(
-                    extender, extender.settings.filter_verb, offered, extender.filter, view.nodes
-                )
+                answer = self._call_with_nodes(extender, verb, offered, extender.filter, view.nodes)
             except ExtenderError as error:
                 if extender.settings.ignorable:
                     continue
                 raise PluginError(str(error)) from None
-            except UnknownAnswerError as unheard:
-                self._record_unknown(Effect.NARROWS, unheard)
+            except UnknownAnswerError as error:
+                self._record_unknown(Effect.NARROWS, error)
                 continue
             self._record_answer(extender, answer)
             offered = answer.remaining
         return offered
 
     def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Return the nodes that extenders leave of all rows that pass the plugins, and set `narrowed`."""
+        """Filter all rows that pass the plugins, like `filter`, and record in `narrowed` if extenders dropped some."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
@@ -526,11 +538,14 @@ class Consultation:
                 self._record_status(extender, name, Code.UNSCHEDULABLE, message)
 
     def _record_status(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
-        """Record the status that an extender's message gives a node."""
-        earlier = self.statuses.get(name) if AGGREGATED.at(self._release) else None
-        if earlier is not None:
-            code = Code.UNRESOLVABLE if Code.UNRESOLVABLE in (code, earlier.code) else code
-        self.statuses[name] = Status(code, (*(earlier.reasons if earlier else ()), message))
+        """Record the status that an extender's message gives a node, added to earlier messages in old versions."""
+        reasons: tuple[str, ...] = (message,)
+        earlier = self.statuses.get(name)
+        if earlier is not None and AGGREGATED.at(self._release):
+            reasons = (*earlier.reasons, message)
+            if earlier.code is Code.UNRESOLVABLE:
+                code = Code.UNRESOLVABLE
+        self.statuses[name] = Status(code, reasons)
         self.refusals.setdefault(extender.url, {})[name] = message
 
     # -- prioritize ----------------------------------------------------------------------------------------------
@@ -568,16 +583,14 @@ class Consultation:
         make_call: Callable[[JsonObject, OfferedNodes, NodeColumns], Answer],
         nodes: NodeColumns,
     ) -> Answer:
-        """Call a verb that takes nodes, and record the call."""
+        """Make a call of a verb that takes nodes, record it, and return the answer. Raises like the call."""
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
         return self._record_call(call, lambda: make_call(self.pod, offered, nodes))
 
     # -- preempt -------------------------------------------------------------------------------------------------
 
-    def preempt(
-        self, extender: HTTPExtender, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
-    ) -> dict[str, MetaVictims] | None:
+    def preempt(self, extender: HTTPExtender, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims] | None:
         """Return the victims that an extender chooses by node, or None if it cannot be called. Raises ExtenderError."""
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
@@ -587,7 +600,7 @@ class Consultation:
             return None
 
     def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
-        """Make a call and record it, even if it fails."""
+        """Make a call, record it even if it fails, and return the answer. Raises like the call."""
         try:
             answer = make_call()
         except (ExtenderError, UnknownAnswerError) as error:

@@ -146,7 +146,7 @@ class SchedulingLoop(ABC):
 
         gang_plugin = find_gang_plugin(framework)
         if gang_plugin:
-            siblings = gang_plugin.permitted(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
+            siblings = gang_plugin.record_permitted(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
             self.queue.activate(siblings)
         pending = self.select_pending_plugins(outcome.waiting, gang_plugin)
         if not pending:
@@ -216,9 +216,9 @@ class SchedulingLoop(ABC):
         reason = ""
         if plugin and plugin.name in effect.asked:
             pod = self.search.build_info(position).pod
-            reason = plugin.gives_up(pod, self.view)
+            reason = plugin.find_reason_to_give_up(pod, self.view)
             if reason:
-                plugin.failed(pod, self.view, fits_nowhere=True)
+                plugin.record_failure(pod, self.view, fits_nowhere=True)
 
         # While its victims are being evicted, the pod is gated.
         if effect.later:
@@ -236,13 +236,13 @@ class SchedulingLoop(ABC):
         """Take a pod off its node, and with it the waiting pods of its gang."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
-            plugin.failed(pod, self.view)
-            self._release_gang(framework, pod, plugin.after_another)
+            plugin.record_failure(pod, self.view)
+            self._release_gang(framework, pod, plugin.sibling_rejection_reason)
 
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
         """Take the waiting pods of a pod's gang off their nodes for this reason."""
         plugin = find_gang_plugin(framework)
-        gang = plugin.gang(pod) if plugin else None
+        gang = plugin.find_gang(pod) if plugin else None
         if plugin is None or gang is None:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)

@@ -56,7 +56,7 @@ class PermitWait:
     def gang(self) -> GangKey | None:
         """The gang for which the pod waits, or None."""
         plugin = find_gang_plugin(self.framework)
-        return plugin.gang(self.info.pod) if plugin else None
+        return plugin.find_gang(self.info.pod) if plugin else None
 
     def build_timeout_outcome(self) -> PermitOutcome:
         """Build the rejection by the plugin whose timeout expired first."""

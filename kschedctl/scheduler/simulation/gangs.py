@@ -107,7 +107,7 @@ class Gangs:
             info = self.view.pods.infos[info_number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
             plugin = find_gang_plugin(framework) if framework else None
-            self._gang_of_info[info_number] = plugin.gang(info.pod) if plugin else None
+            self._gang_of_info[info_number] = plugin.find_gang(info.pod) if plugin else None
         return self._gang_of_info[info_number]
 
     def group_pods(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
@@ -153,7 +153,7 @@ class Gangs:
         """Return why members are not bound after this result, from the gang's plugin or the pod-group cycle."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         if plugin is not None:
-            return plugin.failures(result, members, self.view)
+            return plugin.find_member_failures(result, members, self.view)
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:

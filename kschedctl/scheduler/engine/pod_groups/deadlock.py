@@ -127,7 +127,7 @@ def _find_groups_of_pods(
     for position in positions:
         pod = cycle.view.pods.objects[position]
         own_key = get_group_key(pod) if own_groups else None
-        gang_key = plugin.gang(pod) if plugin else None
+        gang_key = plugin.find_gang(pod) if plugin else None
         for key in (own_key, gang_key):
             if key is not None and key not in excluded:
                 groups[key] = None

@@ -29,23 +29,25 @@ GangObject = CoschedulingPodGroup | VolcanoPodGroup
 class GangPlugin(Plugin, Protocol):
     """A plugin whose Permit makes the pods of a gang wait for each other."""
 
-    def gang(self, pod: Pod) -> GangKey | None:
+    def find_gang(self, pod: Pod) -> GangKey | None:
         """Return the gang of a pod, or None if it belongs to none."""
 
-    def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
+    def find_member_failures(
+        self, result: GroupResult, members: Sequence[Position], view: Fork
+    ) -> dict[Position, MemberFailure]:
         """Return the failures of the members that are not bound, in the order of `members`."""
 
-    def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Return why waiting pods of the gang leave their nodes when a pod fits nowhere, or "" if they keep waiting."""
+    def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
+        """Return why the gang's waiting pods leave their nodes if this pod fits nowhere, or "" if they keep waiting."""
 
     @property
-    def after_another(self) -> str:
-        """The reason with which waiting pods leave their nodes when one of them does."""
+    def sibling_rejection_reason(self) -> str:
+        """The reason with which the gang's waiting pods are rejected after one of them was."""
 
-    def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Return the pods to try as soon as possible after a pod passed Permit or started to wait there."""
+    def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+        """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""
 
-    def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
+    def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Record in the view's history that the gang failed, because a pod fits nowhere or had to leave its node."""
 
 
@@ -73,6 +75,7 @@ class GangPods(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Number of pods that have not ended."""
         return len(self.waiting) + len(self.assigned)
 
     def count_gated(self, view: Fork) -> int:

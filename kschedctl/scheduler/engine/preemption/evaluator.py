@@ -20,7 +20,7 @@ from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, format_histogram
-from kschedctl.scheduler.engine.extenders import Consultation, ExtenderError, HTTPExtender, MetaVictims
+from kschedctl.scheduler.engine.extenders import Consultation, ExtenderError, HTTPExtender, MetaVictims, SentVictims
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.victims import Selection
@@ -272,11 +272,11 @@ def _process_preemption(
 
     Raises ExtenderError.
     """
-    payload = {
-        name: ([_convert_pod_to_json(position, view) for position in node_victims.positions], node_victims.violations)
-        for name, node_victims in victims.items()
-    }
-    answer = consultation.preempt(extender, payload)
+    sent = {}
+    for name, node_victims in victims.items():
+        pods = [_convert_pod_to_json(position, view) for position in node_victims.positions]
+        sent[name] = SentVictims(pods, node_victims.violations)
+    answer = consultation.preempt(extender, sent)
     if answer is None:
         return None
     return {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
