@@ -37,7 +37,8 @@ class Rewriter:
         self.key = pseudonyms.key
         self.keep = pseudonyms.keep
         self.domain = pseudonyms.domain
-        self.numbers, self.expressions = numbers, expressions
+        self.numbers = numbers
+        self.expressions = expressions
         self._rewritten: dict[object, object] = {}
 
     def rewrite_once(self, obj: Any) -> Any:

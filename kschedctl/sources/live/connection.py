@@ -69,7 +69,8 @@ class Connection:
 
 def connect(access: Access) -> Connection:
     """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
-    request_seconds, list_seconds = REQUEST_SECONDS, LIST_SECONDS
+    request_seconds = REQUEST_SECONDS
+    list_seconds = LIST_SECONDS
     if access.request_timeout:
         request_seconds = list_seconds = parse_timeout(access.request_timeout) or float("inf")
     files = _find_kubeconfig_files(access)
