@@ -268,14 +268,13 @@ def _is_loopback(name: str) -> bool:
 def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
     """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
     rest = import_module("kubernetes.client.rest")
-    if not configuration.verify_ssl:  # the kubeconfig turns verification off, about which kubectl does not warn either
+    if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn about it either
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
         return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:
-        raise ClusterError(
-            str(error), where=configuration.host, hint="check the certificates of the kubeconfig"
-        ) from None
+        hint = "check the certificates of the kubeconfig"
+        raise ClusterError(str(error), where=configuration.host, hint=hint) from None
 
 
 def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
