@@ -49,7 +49,7 @@ TABLE = (
     ),
     CommandEntry(
         "consolidate",
-        "Which nodes could go, and what keeps the others?",
+        "Which nodes could be removed, and what keeps the others?",
         HelpHeading.AUTOSCALERS,
         4,
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},

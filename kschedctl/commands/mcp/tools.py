@@ -355,11 +355,11 @@ _DECLARED_TOOLS = (
     ),
     Tool(
         "consolidate_nodes",
-        "Which nodes could go with all pods placed again?",
+        "Which nodes could be removed with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
         arguments={
             "pool": _build_text_schema("Only nodes of this node pool."),
-            "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
+            "headroom_percent": {**PERCENT, "description": "Keep this much CPU and memory free."},
             "keep_zone_loss": KEEP_ZONES,
         },
         build_report=consolidate_nodes,
@@ -373,7 +373,7 @@ _DECLARED_TOOLS = (
         arguments={
             "manifests": MANIFESTS,
             "instance_types": TYPES,
-            "scale": {"type": "number", "minimum": 1, "description": "Multiply the pods of each workload by this factor."},
+            "scale": {"type": "number", "minimum": 1, "description": "Multiply each workload's pods by this factor."},
             "keep_zone_loss": KEEP_ZONES,
             "by_nodes": {"type": "boolean", "description": "Find the fewest nodes, not the cheapest."},
         },

@@ -141,7 +141,7 @@ def test_what_more_of_one_shape_does_not_help_another_may() -> None:
 
 
 def test_one_zone_is_not_survived() -> None:
-    with pytest.raises(UsageError, match="one zone"):
+    with pytest.raises(UsageError, match="several zones"):
         sized([node("n1", "small", 4), pod("p", 1)], keep_zone_loss=True)
 
 

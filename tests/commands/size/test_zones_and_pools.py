@@ -203,7 +203,7 @@ def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) ->
     pool["spec"]["limits"] = limits
     report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
     assert report.nodes == 2
-    assert [doubt.startswith('NodePool "general" may have') for doubt in report.doubts] == [True] * above
+    assert [doubt.startswith('NodePool "general" is limited to') for doubt in report.doubts] == [True] * above
     assert report.undecided == above
 
 
