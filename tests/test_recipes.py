@@ -158,10 +158,9 @@ import numpy as np
 
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import ADD, NODE, ActionType, ClusterEventWithHint, WakeTrigger
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -340,9 +339,9 @@ def test_a_text(copy: Path) -> None:
     (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
     file = copy / path
     old = file.read_text()
-    assert old.count('return "cordoned"') == 1
+    assert old.count('return "the node is cordoned"') == 1
     file.unlink()
-    file.write_text(old.replace('return "cordoned"', 'return "out of bounds"'))
+    file.write_text(old.replace('return "the node is cordoned"', 'return "out of bounds"'))
     cordoned = LEGENDARY.replace("status:", "spec: {unschedulable: true}\nstatus:", 1)
     (copy / "cluster.yaml").write_text(cordoned)
     (shown,) = run(copy, "explain shop/web -f cluster.yaml --assume-complete -o wide")

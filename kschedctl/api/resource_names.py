@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
@@ -97,3 +98,47 @@ def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ..
             if request >= 1 << shift and len(set(texts)) == len(set(amounts)):
                 return tuple(f"{text}{unit}" if amount else "0" for text, amount in zip(texts, amounts, strict=True))
     return tuple(map(str, amounts))
+
+
+class ComparableAmounts(NamedTuple):
+    """Amounts of one resource as they are written in a sentence: numbers, and the unit of all of them."""
+
+    numbers: tuple[str, ...]
+    unit: str
+
+
+def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
+    """Format amounts in the unit of the request, with up to three digits, or more if different amounts look equal.
+
+    >>> format_for_sentence("cpu", 6000, 2260, 7910), format_for_sentence("cpu", 1000, 0)
+    (ComparableAmounts(numbers=('6', '2.26', '7.91'), unit='CPUs'), ComparableAmounts(numbers=('1', '0'), unit='CPU'))
+    >>> format_for_sentence("memory", 16 << 30, (16 << 30) - (8 << 20))
+    ComparableAmounts(numbers=('16', '15.99'), unit='GiB of memory')
+    >>> format_for_sentence("nvidia.com/gpu", 4, 2)
+    ComparableAmounts(numbers=('4', '2'), unit='nvidia.com/gpu')
+    """
+    amounts = (request, *compared)
+    if name == CPU:
+        return ComparableAmounts(_format_scaled(amounts, 1000), "CPU" if request == 1000 else "CPUs")
+    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
+        units = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
+        shift, unit = next((pair for pair in units if request >= 1 << pair[0]), (0, "bytes"))
+        return ComparableAmounts(_format_scaled(amounts, 1 << shift), f"{unit} of {name}")
+    return ComparableAmounts(tuple(f"{amount:,}" for amount in amounts), name)
+
+
+def _format_scaled(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
+    """Divide the amounts by `scale`, and round them to three digits, or to as many as it takes to tell them apart."""
+    numbers: tuple[str, ...] = ()
+    for digits in range(3, 19):
+        numbers = tuple(_round_to_digits(amount / scale, digits) for amount in amounts)
+        if len(set(numbers)) == len(set(amounts)):
+            break
+    return numbers
+
+
+def _round_to_digits(value: float, digits: int) -> str:
+    """Round a value to a number of significant digits, but keep all digits before the decimal point."""
+    whole_digits = len(str(int(value))) if value >= 1 else 0
+    text = f"{value:,.{max(digits - whole_digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

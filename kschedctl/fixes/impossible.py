@@ -12,8 +12,8 @@ from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.fixes.ways.node_affinity import find_missing_required_host
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
+from kschedctl.snapshot.nodes import HOSTNAME
 
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:

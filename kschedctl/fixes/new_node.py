@@ -20,8 +20,8 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import add_pods
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.scheduler.engine.extenders import CallExtender
+from kschedctl.snapshot.nodes import ZONE
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:

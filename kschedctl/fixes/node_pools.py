@@ -25,7 +25,7 @@ from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 KARPENTER = "karpenter.sh"
 SOME_VALUE = "true"

@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRejection, PluginRemedies, TriedNode, collect_label_keys
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 
 _MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))
 REMEDIES: Mapping[str, PluginRemedies] = {

@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.registry.in_tree import AnyFact
 
 FixProposer = Callable[[TriedNode], Iterable[Fix]]

@@ -103,7 +103,7 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
     """Build the finding of a problem. ``owner`` is what has to be changed instead of the object, or ""."""
     subject, path = problem.subject, format_path(problem.path)
     line, column = subject.location.locate(problem.path) if subject.location else (0, 0)
-    file = subject.location.file_of(problem.path) if subject.location else ""
+    file = subject.location.find_file(problem.path) if subject.location else ""
     return Finding(
         rule=rule.id,
         severity=severity,

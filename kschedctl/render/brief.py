@@ -10,7 +10,7 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, de
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, ShortFix, Summary, describe_node_share
+from kschedctl.reports.summary import CostKind, ShortFix, Summary
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
 
@@ -159,15 +159,13 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
         return
     headline = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
-    above = summary.causes[0].conflict or ("" if headline.startswith(summary.causes[0].reason) else headline)
+    first_cause = summary.causes[0].plain or summary.causes[0].reason
+    above = summary.causes[0].conflict
+    if not above and not headline.startswith(first_cause):
+        above = headline
     yield from (BriefText(text, 3) for text in (above,) if text)
     for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
-        place = (
-            describe_node_share(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
-        )
-        yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
-        if cause.closest:
-            yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)
+        yield BriefText(cause.plain or cause.reason, 3, rank)
 
 
 def _wrap_part(part: BriefText, width: int) -> list[str]:

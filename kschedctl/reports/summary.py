@@ -32,6 +32,8 @@ class ShortCause(Document, frozen=True):
     """The figures on the closest node."""
     conflict: str = ""
     """The demand of the pod that excludes another demand."""
+    plain: str = ""
+    """The cause in a sentence of its own: what is needed, and what is there."""
 
 
 def describe_node_share(nodes: int, within: int, total: int) -> str:

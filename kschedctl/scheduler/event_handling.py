@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, compute_pod_requests, parse_quantities
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
@@ -41,13 +41,13 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
-DELETED_NODE_IS_EVENT = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
+DELETED_NODE_IS_EVENT = ByVersion("a deleted node is a wake-up event", (("", False), ("1.32", True)))
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "whether resizes of pods on nodes and, with queueing hints, all of their updates are reported as any update",
+    "resizes of assigned pods (with queueing hints, all of their updates) are reported as any update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
-    "whether a pod that loses its nomination counts as deleted from the node", (("", False), ("1.33", True))
+    "a pod that loses its nomination counts as deleted from the node", (("", False), ("1.33", True))
 )
 
 
@@ -305,9 +305,7 @@ POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], 
 """Kinds of pod updates, each with the function that detects it, in upstream's order."""
 
 
-NAMED_EACH = ByVersion(
-    "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
-)
+NAMED_EACH = ByVersion("each kind of event has its own name in logs and metrics", (("", True), ("1.32", False)))
 UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
 """The labels of events that differ from others by their name alone."""
 _NAMES: Mapping[tuple[str, ActionType], str] = {

@@ -99,7 +99,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
     assert both["kind"] == "Consolidation"
     told = {each["node"]: each["autoscaler"] for each in (*both["removable"], *both["staying"])}
     assert {name for name, said in told.items() if said == "removes it"} == taken & told.keys()
-    assert both["autoscaler"].startswith(f"Karpenter takes {len(taken)} node")
+    assert both["autoscaler"].startswith(f"Karpenter removes {len(taken)} node")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import (
     QUEUE_LABEL,
+    KueueRelease,
     KueueWorkload,
     LocalQueue,
     SliceConstraint,
@@ -36,7 +37,7 @@ from kschedctl.api.queueing import (
 from kschedctl.api.workloads import Deployment, DeploymentSpec, Job, JobSpec, StatefulSet, StatefulSetSpec, get_identity
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.feature_gates import KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.integrations import (
     MIN_PARALLELISM_ANNOTATION,
     PRIORITY_CLASS_LABEL,

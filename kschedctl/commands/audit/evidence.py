@@ -9,6 +9,7 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, PrioritiesSection, PriorityTier
+from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.audit.topology.report import (
     BrokenDomain,
@@ -118,6 +119,17 @@ def _format_other_wake_ups(rejector: RejectorReport) -> str:
     """Return how many other changes wake a rejector's pods, as the end of a line."""
     further = len(rejector.wake_ups) - 1
     return f", or {counted(further, 'other change')}" if further else ""
+
+
+def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
+    """Build tables of inactive and starving queues, of waiting and unplaced Workloads, and of unused flavors."""
+    return (
+        *build_struct_table(section.inactive, style, title="ClusterQueues that admit nothing"),
+        *build_struct_table(section.waiting, style, title="Workloads that wait longest", limit=ROWS_SHOWN // 2),
+        *build_struct_table(section.starving, style, title="ClusterQueues that wait while others borrow"),
+        *build_struct_table(section.unplaced, style, title="Admitted Workloads with pods without a node"),
+        *build_struct_table(section.unused, style, title="Flavors that no Workload uses", limit=ROWS_SHOWN // 2),
+    )
 
 
 # -- where pods are ----------------------------------------------------------------------------------------------------

@@ -185,9 +185,9 @@ class MetricsOptions:
 
         `connect` is called only for metrics behind the API server's proxy. Raises KschedctlError.
         """
+        from kschedctl.sources.metrics.exposition import read_metrics  # noqa: PLC0415
         from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - only if metrics are read
         from kschedctl.sources.metrics.prometheus import read_prometheus  # noqa: PLC0415
-        from kschedctl.sources.metrics.read import read_metrics  # noqa: PLC0415
 
         window = None if self.window is None else round(_parse_positive_duration(self.window, "--window"))
         self._validate(window)

@@ -12,6 +12,7 @@ from kschedctl.commands.audit.evidence import (
     build_placed_evidence,
     build_priorities_evidence,
     build_queue_evidence,
+    build_queues_evidence,
     build_topology_evidence,
 )
 from kschedctl.commands.audit.latency.page import build_latency_evidence
@@ -20,7 +21,6 @@ from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.queues.page import build_queues_evidence
 from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.races.page import build_races_evidence
 from kschedctl.commands.audit.races.report import RacesSection

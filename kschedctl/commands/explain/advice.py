@@ -16,12 +16,12 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.headline import describe_causes, suggest_deadlock_end
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
@@ -108,7 +108,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
         count = len(report.feasible)
         yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
     elif report.causes and not any(cause.reason in reported_reasons for cause in report.causes):
-        text = f"Once released, it would still not fit: {describe_causes(report.causes, len(report.nodes))}"
+        text = f"Once released, it would still not fit: {describe_causes(report.causes)}"
         yield Advice("OnceReleased", text)
 
 

@@ -16,6 +16,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import DrawnView, Places, View
@@ -46,7 +47,7 @@ from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -100,6 +101,7 @@ def explain(
     supposed: Supposed,
     karpenter: KarpenterInput,
     node_groups: NodeGroupInput,
+    kueue: KueueInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -132,7 +134,7 @@ def explain(
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampled_from,
-            extender_arguments=extending.arguments(),
+            extender_arguments=extending.to_arguments(),
             in_full=view.max_matrices,
         )
 
@@ -143,10 +145,11 @@ def explain(
         if watch:
             name = view.output.name
             return watch_cluster(
-                source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
+                source, scope, name, lambda cluster: build_answer(Inquiry(kueue.apply_to(cluster))), question.live_kinds
             )
         pods_alone = are_all_pods(question.pods)
-        return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
+        inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds)
+        return build_answer(replace(inquiry, cluster=kueue.apply_to(inquiry.cluster)))
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -201,7 +204,10 @@ class _Question(msgspec.Struct, frozen=True):
         has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
         if inquiry.has_outer_cluster or not has_scope:
             is_in_cluster = not inquiry.has_outer_cluster
-            if new_resources := report_new_resources(inquiry.cluster, now, queued_only=is_in_cluster):
+            new_resources = report_new_resources(
+                inquiry.cluster, now, queued_only=is_in_cluster, remedies=self.remedies
+            )
+            if new_resources:
                 return new_resources
 
         # All pending pods
@@ -262,11 +268,11 @@ class _Question(msgspec.Struct, frozen=True):
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
         """Return the commands to suggest, keyed by pod or workload; none for an explanation with assumptions."""
-        options = [*self.scope.arguments(), *self.extender_arguments]
-        node_groups = self.autoscalers.node_groups.arguments()
+        options = [*self.scope.to_arguments(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.to_arguments()
         if isinstance(report, PendingPods):
             return find_commands_for_pending(
-                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.arguments()]
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_arguments()]
             )
         if self.supposed or self.sampled:
             return {}
@@ -277,7 +283,7 @@ class _Question(msgspec.Struct, frozen=True):
                 options += node_groups
             return {
                 explanations[0].pod: build_command(
-                    self.source, command, self.pods, self.scope.namespace_arguments(), options
+                    self.source, command, self.pods, self.scope.to_namespace_arguments(), options
                 )
             }
         return {

@@ -45,12 +45,11 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
-from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
+from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import (
     Code,
@@ -308,7 +307,7 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     if get_group_key(cycle.info.pod) is not None:
         return True
     plugin = find_gang_plugin(cycle.framework)
-    gang = plugin.gang(cycle.info.pod) if plugin else None
+    gang = plugin.find_gang(cycle.info.pod) if plugin else None
     return gang is not None and find_gang_object(cycle.view, gang) is not None
 
 

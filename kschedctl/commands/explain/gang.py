@@ -146,7 +146,7 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
     assigned = [Position(position) for position in pods.assigned.tolist()]
     plugin = find_gang_plugin(framework) if framework else None
-    bound_together = plugin is not None and plugin.gang(pod) == key
+    bound_together = plugin is not None and plugin.find_gang(pod) == key
     idle = dict(_iter_idle_pods(view, key, infos, framework if bound_together else None, any_framework))
     infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
@@ -246,7 +246,7 @@ def _find_member_failures(
     """Return why tried pods were not placed, by position. For a gang that is bound together, its plugin answers."""
     plugin = find_gang_plugin(framework) if gang.bound_together else None
     if plugin:
-        return plugin.failures(result, gang.tried, view)
+        return plugin.find_member_failures(result, gang.tried, view)
     return find_failed_members(result, gang.tried, view)
 
 

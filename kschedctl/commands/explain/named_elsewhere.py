@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kschedctl.api.gangs import find_gangs
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
@@ -18,6 +18,7 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
 
 
@@ -59,14 +60,17 @@ def report_named_elsewhere(
 
 
 def search_admission_fixes(
-    cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str
+    cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with fixes for those that are Workloads of Kueue."""
-    if not cluster.kueue_workloads or not entries:
+    """Return the entries with fixes for the Workloads of Kueue and for the new jobs among them.
+
+    ``manifests`` are the jobs that the cluster does not have.
+    """
+    if not entries or not has_queues(cluster):
         return entries
     from kschedctl.fixes.kueue.search import add_admission_fixes  # noqa: PLC0415 - only where Workloads wait
 
-    return add_admission_fixes(cluster, entries, now)
+    return add_admission_fixes(cluster, entries, now, manifests)
 
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
@@ -74,16 +78,21 @@ def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ..
     return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
-def report_new_resources(cluster: Cluster, now: str, *, queued_only: bool = False) -> PendingPods | None:
+def report_new_resources(
+    cluster: Cluster, now: str, *, queued_only: bool = False, remedies: bool = False
+) -> PendingPods | None:
     """Report on the manifests' objects that wait before kube-scheduler sees their pods. Return None if none waits.
 
-    With ``queued_only``, objects about which no queue decides are left out.
+    With ``queued_only``, objects about which no queue decides are left out. With ``remedies``, fixes are searched for
+    the jobs that Kueue does not admit.
     """
     entries = find_new_resources(cluster, now)
     if queued_only:
         entries = tuple(e for e in entries if e.state in (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE))
     if not entries:
         return None
+    if remedies:
+        entries = search_admission_fixes(cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,

@@ -19,7 +19,7 @@ from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
@@ -111,7 +111,8 @@ def explain_with_fixes(
     if report.waiting_elsewhere:
         from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
 
-        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now)
+        manifests = () if target.workload is None else (target.workload,)
+        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
         report = replace(report, waiting_elsewhere=waiting)
     report = add_fixes(report, target)
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()

@@ -20,7 +20,7 @@ from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, is_undecided
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 

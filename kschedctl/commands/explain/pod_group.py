@@ -373,7 +373,7 @@ class _TreeTrial:
             return {}
         if error := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
             status = Status(Code.ERROR, (error,))
-            return {node.key: GroupResult(status, promised={}) for node in self.tree.nodes}
+            return {node.key: GroupResult(status, nominated_rows={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
         return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
 

@@ -144,5 +144,5 @@ def _report_victim(position: Position, violating: bool, view: Fork) -> VictimRep
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=get_budgets(view).find_protecting(position) if violating else (),
+        budgets=get_budgets(view).find_protecting_budgets(position) if violating else (),
     )

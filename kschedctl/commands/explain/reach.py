@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage

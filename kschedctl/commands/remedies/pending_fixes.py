@@ -34,7 +34,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_FIXES_PER_GROUP = 3

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -62,8 +63,8 @@ from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -71,6 +72,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
+    from kschedctl.replay.waiting_elsewhere.kueue_placement import StartedPods
 
 MAX_STUCK_WITH_FIXES = 3
 """The number of rollouts stuck at quotas whose fixes are replayed."""
@@ -102,8 +104,10 @@ class PreparedCluster(SharedCluster):
     """The workloads that are rolled out."""
     suspended_jobs: Sequence[StoredJob] = ()
     """The Jobs of the manifests that create no pods until they are resumed."""
-    queue_outlooks: Sequence[JobOutlook] = ()
-    """What Kueue would do with the manifests that name a queue."""
+    queued: Sequence[WaitingElsewhere] = ()
+    """What Kueue does with the jobs that name a queue."""
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    """The flavors in which Kueue admits jobs and Workloads, such as ``flavor spot``, by title."""
 
 
 def simulate(
@@ -160,7 +164,7 @@ def _add_waiting_elsewhere(
 
     `new_only` leaves out workloads that the cluster already had.
     """
-    queued = {outlook.report.resource: outlook.report for outlook in shared.queue_outlooks}
+    queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
     others = (entry for entry in all_waiting if entry.resource not in queued)
     waiting = (*queued.values(), *(entry for entry in others if not (new_only and entry.exists)))
@@ -168,7 +172,7 @@ def _add_waiting_elsewhere(
     return replace(
         report,
         waiting_elsewhere=waiting,
-        admitted={outlook.report.resource: outlook.flavors for outlook in shared.queue_outlooks if outlook.flavors},
+        admitted=dict(shared.flavors),
         undecided=not is_certainly_bad and (report.undecided or has_unchecked(waiting)),
     )
 
@@ -411,7 +415,8 @@ def prepare_simulation(
     # Plan the change of each workload, and leave out pods that admission denies
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    cluster, workloads, queue_outlooks = _admit_by_queues(cluster, workloads)
+    queued = _admit_by_queues(cluster, workloads, include_waiting=pending)
+    cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
@@ -426,12 +431,20 @@ def prepare_simulation(
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
     cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
     workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
+    started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
     return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
-        workload_by_pod=workload_by_pod,
-        pending_pods=[pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in workload_by_pod],
+        workload_by_pod=workload_by_pod | started_by_pod,
+        pending_pods=[
+            *started_by_pod,
+            *(
+                pod.key
+                for pod in unbound
+                if not _is_leaving(pod) and pod.key not in workload_by_pod and pod.key not in started_by_pod
+            ),
+        ],
         assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
@@ -445,9 +458,10 @@ def prepare_simulation(
         suspended_jobs=[
             StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
             for job in workloads
-            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queue_outlooks
+            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queued.outlooks
         ],
-        queue_outlooks=tuple(queue_outlooks.values()),
+        queued=queued.entries,
+        flavors=queued.flavors,
     )
 
 
@@ -455,28 +469,44 @@ class _QueuedWorkloads(NamedTuple):
     """The workloads of the manifests after Kueue has admitted or suspended those that name a queue."""
 
     cluster: Cluster
-    """Without the pods that Kueue preempts."""
+    """Without the pods that Kueue preempts, and with those that it starts."""
     workloads: list[Struct]
-    outlooks: Mapping[Owner, JobOutlook]
-    """What Kueue does with the workloads that name a queue."""
+    outlooks: Mapping[Owner, JobOutlook] = MappingProxyType({})
+    """What Kueue does with the jobs without a Workload."""
+    entries: tuple[WaitingElsewhere, ...] = ()
+    """The reports on these jobs, and on the Workloads that wait already."""
+    flavors: Mapping[str, str] = MappingProxyType({})
+    """The flavors of each admitted job or Workload, by title."""
+    started: tuple[StartedPods, ...] = ()
+    """The pods that Kueue starts, other than those of the workloads."""
 
 
-def _admit_by_queues(cluster: Cluster, workloads: list[Struct]) -> _QueuedWorkloads:
+def _admit_by_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
 
-    CronJobs make no pods now, and objects that exist have a Workload.
+    CronJobs make no pods now, and objects that exist have a Workload. With `include_waiting`, Kueue also starts the
+    Workloads that wait already.
     """
     if not has_queues(cluster):
-        return _QueuedWorkloads(cluster, workloads, {})
+        return _QueuedWorkloads(cluster, workloads)
     from kschedctl.replay.waiting_elsewhere import kueue_jobs  # noqa: PLC0415 - few clusters
 
     new = [w for w in workloads if not w.metadata.uid and not isinstance(w, CronJob)]  # type: ignore[attr-defined]
-    outlooks = {outlook.owner: outlook for outlook in kueue_jobs.foresee_manifests(cluster, new)}
+    forecast = kueue_jobs.forecast_queues(cluster, new, include_waiting=include_waiting)
+    outlooks = {outlook.owner: outlook for outlook in forecast.jobs}
     queued_workloads = []
     for workload in workloads:
         outlook = outlooks.get(get_identity(workload))
         queued_workloads.append(workload if outlook is None else kueue_jobs.apply_outlook(outlook, cluster))
-    return _QueuedWorkloads(kueue_jobs.remove_preempted_pods(cluster, outlooks.values()), queued_workloads, outlooks)
+    started_pods = [pod for started in forecast.started for pod in started.pods]
+    return _QueuedWorkloads(
+        add_pods(change_pods(cluster, dict.fromkeys(forecast.victims)), started_pods),
+        queued_workloads,
+        outlooks,
+        (*(outlook.report for outlook in forecast.jobs), *forecast.workloads),
+        forecast.flavors,
+        forecast.started,
+    )
 
 
 def _update_quotas(

@@ -17,6 +17,7 @@ from kschedctl.cli.autoscaler_options import (
     NodeGroupInput,
 )
 from kschedctl.cli.extender_options import Extending
+from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
@@ -34,7 +35,7 @@ from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 
@@ -120,8 +121,7 @@ class SimulateOptions:
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale shows one possible run: leave out --runs")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
-        if without_files:
-            live_kinds = live_kinds.union(HELD_BACK_KINDS)
+        live_kinds = live_kinds.union(HELD_BACK_KINDS)
         applications = _read_applications(source, namespace, without_files=without_files, live_kinds=live_kinds)
         if not without_files and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
@@ -163,6 +163,7 @@ def simulate(
     manner: SimulateOptions,
     node_groups: NodeGroupInput,
     karpenter: KarpenterInput,
+    kueue: KueueInput,
     namespace: Namespace = None,
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
@@ -179,7 +180,10 @@ def simulate(
         with extending.open_caller() as call:
             following = _prepare_following(manner.follow, source, run, namespace, call)
             return ask_and_answer(run, result, following.applications, following.ask, following.is_acceptable)
-    applications = manner.read_applications(source, run, namespace)
+    applications = {
+        name: application._replace(cluster=kueue.apply_to(application.cluster))
+        for name, application in manner.read_applications(source, run, namespace).items()
+    }
     settings = manner.build_settings(run.options(), result.max_matrices)
     ask = _build_question(settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
 
@@ -274,7 +278,7 @@ def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
     """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
-    options = [*(["-n", namespace] if namespace else []), *extending.arguments()]
+    options = [*(["-n", namespace] if namespace else []), *extending.to_arguments()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         command = ("capacity",) if source.filename else ("remedies", "-A")

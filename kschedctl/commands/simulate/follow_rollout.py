@@ -15,7 +15,7 @@ from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
 from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place

@@ -42,9 +42,8 @@ from kschedctl.commands.simulate.nearby import (
 from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler

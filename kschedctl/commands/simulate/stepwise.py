@@ -16,9 +16,8 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown

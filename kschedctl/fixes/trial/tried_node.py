@@ -10,11 +10,10 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import PodSpec
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, Verdicts, select_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"
 

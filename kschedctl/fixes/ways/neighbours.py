@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVolumes
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -160,7 +160,7 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
     The eviction API rejects every pod that several PDBs select.
     """
     budgets = get_budgets(tried.trial.scheduler.view)
-    selecting_budgets = budgets.find_selecting(position)
+    selecting_budgets = budgets.find_selecting_budgets(position)
     if not selecting_budgets:
         return True
     if len(selecting_budgets) > 1:
@@ -179,7 +179,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
             continue
         position = view.pods.find_position(f"{key.namespace}/{key.name}")
         if position is not None:
-            counts.update(get_budgets(view).find_selecting(position))
+            counts.update(get_budgets(view).find_selecting_budgets(position))
     return counts
 
 

@@ -24,8 +24,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE, get_region_and_zone
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 """The costs of a node like an existing one, and of a larger one."""

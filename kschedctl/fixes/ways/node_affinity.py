@@ -45,7 +45,7 @@ from kschedctl.fixes.ways.node_labels import (
 )
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 SOFTEN = 55
 Terms = tuple[NodeSelectorTerm, ...]

@@ -21,7 +21,7 @@ from kschedctl.fixes.trial.tried_node import TriedNode, find_missing_host_with_d
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.facts import Wanted
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
 """The costs of the fixes. Another host costs more than dropping the label, since it serves no wish of the author."""

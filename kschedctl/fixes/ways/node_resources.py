@@ -19,7 +19,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 
 PUBLISH, LOWER, BACK = 12, 40, 42
 MOST_CLASSES = 4

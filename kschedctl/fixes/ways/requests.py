@@ -16,8 +16,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90

@@ -14,7 +14,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, get_claim_class, get_listers
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 IGNORE, ENLARGE, PUBLISH = 35, 40, 45
 """The costs of ignoring a driver's capacity, of enlarging a pool, and of adding one."""

@@ -23,8 +23,7 @@ from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.snapshot.nodes import NodeColumns, match_required_affinity
+from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns, match_required_affinity
 
 CONTROL_PLANE_TAINTS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35

@@ -71,15 +71,14 @@ class ManagedJobs:
         A workload without a label of its own is managed if Kueue manages its pods by the label of their template.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
-        metadata = job.spec.job_template.metadata if isinstance(job, CronJob) else job.metadata  # type: ignore[attr-defined]
-        labels: dict[str, str] = metadata.labels
-        if self._has_integration(kind) and QUEUE_LABEL in labels:
-            return labels[QUEUE_LABEL]
+        queue = find_queue_label(job)
+        if queue is not None and self._has_integration(kind):
+            return queue
         if not _is_suspended_as_whole(kind) and self._has_integration("Pod"):
             template = getattr(job.spec, "template", None)  # type: ignore[attr-defined]
             if template is not None and QUEUE_LABEL in template.metadata.labels:
-                queue: str = template.metadata.labels[QUEUE_LABEL]
-                return queue
+                template_queue: str = template.metadata.labels[QUEUE_LABEL]
+                return template_queue
         if kind in _FRAMEWORKS and self._has_integration(kind) and self._is_namespace_managed(owner.namespace):
             if owner.namespace in self._with_default_queue:
                 return _DEFAULT_QUEUE
@@ -97,6 +96,13 @@ class ManagedJobs:
         """Return whether jobs without a label are managed in the namespace."""
         labels = {**self._namespace_labels.get(namespace, {}), _NAMESPACE_LABEL: namespace}
         return self._selector.matches(labels)
+
+
+def find_queue_label(job: Struct) -> str | None:
+    """Return the LocalQueue that a job names itself, or None."""
+    metadata = job.spec.job_template.metadata if isinstance(job, CronJob) else job.metadata  # type: ignore[attr-defined]
+    queue: str | None = metadata.labels.get(QUEUE_LABEL)
+    return queue
 
 
 def _is_suspended_as_whole(kind: str) -> bool:

@@ -82,7 +82,7 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     queues = foresee_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
-            yield _build_report(workload, queues, now)
+            yield build_workload_report(workload, queues, now)
 
 
 def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
@@ -91,17 +91,28 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     Kinds of which merely the files do not have all objects do not prevent a replay.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = [kind for kind, gap in gaps.items() if not (gap.is_not_given and _is_given_in_part(kind, cluster))]
+    unread = find_unread_kinds(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
     if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
         assumptions.append(f"Assumed that there are no other {', '.join(in_part)} than those in the files")
+    installation = find_installation(cluster)
+    if installation.doubt:
+        assumptions.append(f"Not certain: {installation.doubt}")
     try:
-        outlook = foresee(start_replay(cluster, parse_time(now), find_installation(cluster)))
+        outlook = foresee(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
+
+
+def find_unread_kinds(cluster: Cluster) -> list[str]:
+    """Return the kinds that prevent a replay of Kueue, since nothing is known about their objects."""
+    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    return [
+        kind for kind, gap in gaps if gap is not None and not (gap.is_not_given and _is_given_in_part(kind, cluster))
+    ]
 
 
 def _is_given_in_part(kind: str, cluster: Cluster) -> bool:
@@ -128,7 +139,7 @@ def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     return None
 
 
-def _build_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
+def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
     headline, details, holders = find_reason(workload, queues)
     job = find_job(workload, queues.cluster)

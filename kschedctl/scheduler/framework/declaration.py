@@ -31,8 +31,7 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0

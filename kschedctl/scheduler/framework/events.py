@@ -162,24 +162,24 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "the resources whose events the queue checks itself, as without queueing hints, before it calls hints",
+    "kinds of objects whose events the queue pre-checks before it calls queueing hints",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
 EVERY_UPDATE = ByVersion(
-    "whether plugins that need some kinds of node updates register for all of them", (("", True), ("1.32", False))
+    "plugins that need some kinds of node updates register for all of them", (("", True), ("1.32", False))
 )
 UPDATED_NODES_AS_NEW = ByVersion(
-    "whether NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat changed nodes as new ones",
+    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat changed nodes as new ones",
     (("", True), ("1.32", False)),
 )
 KINDS_OF_PODS = ByVersion(
-    "whether plugins can register separately for events of assigned, of unscheduled and of the rejected pods",
+    "plugins can register separately for events of assigned pods, of unscheduled pods and of the rejected pod itself",
     (("", False), ("1.37", True)),
     "#135905",
 )
 UPDATES_OF_PODS = ByVersion(
-    "the pod updates for which plugins can register separately; for others they register for all updates",
+    "kinds of pod updates for which plugins can register separately",
     (
         ("", ()),
         ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
@@ -285,9 +285,7 @@ def _drop_empty(value: Json) -> Json:
     return None if value == "" else value
 
 
-NOMINATED_PODS_FREE_ROOM = ByVersion(
-    "whether the deletion of a pod that was only nominated frees room", (("", False), ("1.33", True))
-)
+NOMINATED_PODS_FREE_ROOM = ByVersion("the deletion of a nominated pod frees room", (("", False), ("1.33", True)))
 
 
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:

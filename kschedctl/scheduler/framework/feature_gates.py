@@ -127,10 +127,10 @@ GATE_DEPENDENCIES: dict[str, tuple[str, ...]] = {
 """Gate -> the gates without which it cannot be on."""
 
 CHECKS_DEPENDENCIES = ByVersion(
-    "whether enabling a gate that depends on a disabled gate is an error", (("", False), ("1.35", True))
+    "enabling a gate that depends on a disabled gate is an error", (("", False), ("1.35", True))
 )
 HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
-    "the gates without which UserNamespacesHostNetworkSupport cannot be on",
+    "gates that UserNamespacesHostNetworkSupport requires",
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
 

@@ -230,9 +230,9 @@ def test_without_grounds_nothing_is_sound(left_out: str) -> None:
 def test_what_came_with_a_later_version_is_told() -> None:
     build = 'kubernetes_build_info{git_version="v1.31.4"} 1\n'
     missing = section({"attempts": SOUND["attempts"], "build": build}).missing
-    assert missing["scheduler_inflight_events"] == "came with 1.32"
-    assert missing["scheduler_pod_scheduled_after_flush_total"] == "came with 1.36"
-    assert missing["scheduler_pending_pods"] == "is not there"
+    assert missing["scheduler_inflight_events"] == "was added in 1.32"
+    assert missing["scheduler_pod_scheduled_after_flush_total"] == "was added in 1.36"
+    assert missing["scheduler_pending_pods"] == "is missing"
 
 
 @pytest.mark.parametrize(("nodes", "told"), [(100, []), (None, []), (97, ["100 in the scheduler's cache, 97 in"])])

@@ -82,7 +82,7 @@ def test_a_rollout_that_gets_stuck_is_refused() -> None:
     assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
     changed = deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
-    assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
+    assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
 
 
 def test_fewer_pods_than_before_are_no_remedy() -> None:

@@ -46,7 +46,7 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
     assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu is free then)"
-    assert "a node is added that offers 1500m cpu" in found["NodeResourcesFit"]
+    assert "a node that offers 1500m cpu is added" in found["NodeResourcesFit"]
 
 
 def test_a_gate_and_a_claim_are_named() -> None:
@@ -96,10 +96,10 @@ def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> Non
     gates = {"SchedulerQueueingHints": True}
     found = scheduler(node("n1", disktype="ssd"), node("n2"), *waiting, version=version, gates=gates)
     assert words(found, "d/p") == {
-        "NodeAffinity": [f"a node is added, or changes, that has label disktype=ssd{TAKES}"],
+        "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
             "any pod leaves a node (this one fits where 2 cpu is free then)",
-            f"a node is added, or changes, that offers 2 cpu{TAKES}",
+            f"a node that offers 2 cpu is added or changes{TAKES}",
         ],
     }
     assert words(found, "d/q") == {"InterPodAffinity": of_affinity}

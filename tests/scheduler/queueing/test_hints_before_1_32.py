@@ -16,7 +16,7 @@ import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.event_handling import POD_DELETED, Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.requeueing import concerns_pod
+from kschedctl.scheduler.queueing.queue_plugins import concerns_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 ON = {"SchedulerQueueingHints": True}

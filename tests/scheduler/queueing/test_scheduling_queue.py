@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
     ACTIVE,
     BACKOFF,

@@ -102,7 +102,7 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
     """Yield unknowns about metrics of a standby, missing attempts, undecided aspects and invalid values."""
     if measured.is_leader is False:
         yield STANDBY
-    elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
+    elif not any(histogram.count for histogram in measured.get_histograms(ATTEMPTS).values()):
         yield NO_ATTEMPTS
     if undecided := [verdict.about for verdict in verdicts if verdict.is_undecided]:
         reason = f"do not decide {', '.join(undecided)}: buckets end below the limit or are missing"

@@ -24,7 +24,7 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
     is_part_of_attempts = metric in (POINTS, PERMIT)
     attempts_seconds = sum_seconds(measured, ATTEMPTS) if is_part_of_attempts else None
     timings = []
-    for labels, histogram in measured.of(metric).items():
+    for labels, histogram in measured.get_histograms(metric).items():
         if histogram.count > 0:
             labels_by_name = dict(zip(names, labels, strict=True))
             is_outside = labels_by_name.get("extension_point") in POINTS_OUTSIDE_ATTEMPTS
@@ -39,7 +39,7 @@ def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, .
     Distributions in a single bucket are left out.
     """
     names = _METRICS[metric].labels
-    histograms = measured.of(metric)
+    histograms = measured.get_histograms(metric)
     curves = []
     for labels in sorted(histograms, key=lambda labels: (-histograms[labels].count, labels)):
         histogram = histograms[labels]
@@ -92,7 +92,7 @@ def get_only_number(numbers: Iterable[Number]) -> Number | None:
 
 def sum_seconds(measured: MetricsReading, metric: str) -> float | None:
     """Return the total seconds of all observations of a metric, or None if a total is missing or not finite."""
-    totals = [histogram.total for histogram in measured.of(metric).values()]
+    totals = [histogram.total for histogram in measured.get_histograms(metric).values()]
     if not totals or not all(map(math.isfinite, totals)):
         return None
     return _finite_or_none(math.fsum(totals))
@@ -100,7 +100,7 @@ def sum_seconds(measured: MetricsReading, metric: str) -> float | None:
 
 def count_observations(measured: MetricsReading, metric: str) -> float:
     """Return the number of observations of a metric."""
-    return math.fsum(histogram.count for histogram in measured.of(metric).values())
+    return math.fsum(histogram.count for histogram in measured.get_histograms(metric).values())
 
 
 PERMIT_WAIT = "WaitOnPermit"
@@ -162,7 +162,7 @@ def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
     if not attempts_seconds:
         return ()
     seconds: dict[str, float] = defaultdict(float)
-    for (point, _), histogram in measured.of(POINTS).items():
+    for (point, _), histogram in measured.get_histograms(POINTS).items():
         if point not in POINTS_OUTSIDE_ATTEMPTS and point not in NESTED_POINTS and histogram.total > 0:
             seconds[point] += histogram.total
     permit_seconds = sum_seconds(measured, PERMIT)
@@ -183,7 +183,7 @@ def _find_slowest_plugin(measured: MetricsReading, point: str) -> tuple[str, flo
     """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
     seconds = {
         plugin: histogram.total
-        for (plugin, plugin_point), histogram in measured.of(PLUGINS).items()
+        for (plugin, plugin_point), histogram in measured.get_histograms(PLUGINS).items()
         if plugin_point == point and histogram.total > 0
     }
     if not seconds:

@@ -133,7 +133,7 @@ def _judge_attempt_durations(measured: MetricsReading, limits: LatencyLimits) ->
 
 def _get_observed_histograms(measured: MetricsReading, metric: str) -> dict[tuple[str, ...], Histogram]:
     """Return the histograms of a metric that have observations, by label values."""
-    return {labels: histogram for labels, histogram in measured.of(metric).items() if histogram.count > 0}
+    return {labels: histogram for labels, histogram in measured.get_histograms(metric).items() if histogram.count > 0}
 
 
 def _judge_attempt_histogram(
@@ -185,9 +185,11 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
     If the step is too slow, the duration of POST requests follows, since it shows how much the API server contributes.
     """
-    steps = {point: histogram for (point, _), histogram in measured.of(POINTS).items() if point in BINDING}
-    steps |= {f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.of(PERMIT).items()}
-    steps |= {f"API call {call}": histogram for (call, _), histogram in measured.of(API_CALLS).items()}
+    steps = {point: histogram for (point, _), histogram in measured.get_histograms(POINTS).items() if point in BINDING}
+    steps |= {
+        f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.get_histograms(PERMIT).items()
+    }
+    steps |= {f"API call {call}": histogram for (call, _), histogram in measured.get_histograms(API_CALLS).items()}
     observed_steps = {step: histogram for step, histogram in steps.items() if histogram.count > 0}
     if not observed_steps:
         return _build_no_data_verdict("binding", "nothing was bound")
@@ -198,7 +200,7 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
         return (_build_good_verdict("binding", figures, is_above),)
-    posts = measured.of(REQUESTS).get(("POST",))
+    posts = measured.get_histograms(REQUESTS).get(("POST",))
     if posts and posts.count > 0:
         figures += f"; POST requests themselves: {format_quantiles(posts)}"
     extension_point, _, _ = slowest_step.partition(" ")
@@ -346,7 +348,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
     attempts = measured.get_number(PREEMPTIONS)
     if attempts is None:
         return _build_no_data_verdict("preemption")
-    victims = next(iter(measured.of(VICTIMS).values()), None)  # the histogram has no labels
+    victims = next(iter(measured.get_histograms(VICTIMS).values()), None)  # the histogram has no labels
     successes = victims.count if victims is not None else 0.0
     victims_text = f", {_format_count_of(victims.total, 'victim')}" if victims is not None and successes else ""
     message = f"{_format_count_of(attempts, 'attempt')}, {format_count(successes)} with victims{victims_text}"
@@ -372,7 +374,7 @@ def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Ve
 
 def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of queueing hints: whether hints of some plugins fail."""
-    histograms = measured.of(HINTS)
+    histograms = measured.get_histograms(HINTS)
     if not histograms:
         return _build_no_data_verdict("hints")
     counts: dict[str, float] = {}

@@ -22,9 +22,8 @@ from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError, Reads, get_reads, has_only_local_cordon_effect

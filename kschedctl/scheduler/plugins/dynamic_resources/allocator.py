@@ -26,20 +26,20 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
-NONE_IS_ALL = ByVersion("whether a request for all devices is met if there are none", (("", True), ("1.33", False)))
+NONE_IS_ALL = ByVersion("a request for all devices succeeds if there are none", (("", True), ("1.33", False)))
 
 
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "it does without"
-    END_SEARCH = "the search ends"
-    KEEP_TAKEN = "those taken stay taken"
-    RELEASE_TAKEN = "those taken are given back"
+    SKIP_DEVICE = "is met without this device"
+    END_SEARCH = "ends the search"
+    KEEP_TAKEN = "keeps the devices allocated so far"
+    RELEASE_TAKEN = "releases the devices allocated so far"
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "a request for all devices if one of them cannot be allocated",
+    "a request for all devices, one of which cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -48,10 +48,10 @@ UNAVAILABLE_OF_ALL = ByVersion(
     ),
 )
 ALL_OF_CLASS = ByVersion(
-    "whether the selectors of its class apply to a request for all devices", (("", False), ("1.32", True))
+    "the selectors of the device class apply to a request for all devices", (("", False), ("1.32", True))
 )
 ADMIN_TWICE = ByVersion(
-    "whether a request with adminAccess may get the same device several times", (("", True), ("1.34", False)), "#131299"
+    "a request with adminAccess may get the same device several times", (("", True), ("1.34", False)), "#131299"
 )
 
 
@@ -59,12 +59,12 @@ class DuplicateDeviceHandling(StrEnum):
     """The cases in which a pool with two devices of one name ends the search with an error."""
 
     NEVER = "nothing"
-    ON_CANDIDATE = "a device of it that would do"
-    ON_VISIT = "coming to it"
+    ON_CANDIDATE = "once a device of the pool matches"
+    ON_VISIT = "once the search reaches the pool"
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "what in a pool with two devices of the same name ends the search with an error",
+    "two devices of the same name in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "the first's"
+    FIRST = "those of the first alternative"
     SECOND = "its own"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "whose selectors apply to the second alternative of a request if the first two want all devices",
+    "selectors for a request's second alternative, if the first two request all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -90,33 +90,33 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the first"
-    SAME = "the same"
+    FIRST = "the first alternative"
+    SAME = "the same alternative"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "the alternative with which the search continues after the first device of a request for all devices",
+    "alternative with which the search continues after the first device of a request for all devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
-    "devices that consume counters, without DRAPartitionableDevices",
+    "devices that consume counters, while DRAPartitionableDevices is off",
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
+    "each share of a device consumes counters of its pool, not only the first", (("", True), ("1.35", False))
 )
 CHARGED_IN_VAIN = ByVersion(
-    "whether counters may stay charged for a device that could not be allocated",
+    "counters may stay charged for a device that could not be allocated",
     (("", True), ("1.37", False)),
     "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "whether a shared device that was allocated without capacity is charged to its counters again",
+    "a shared device that was allocated without capacity is charged to its counters again",
     (("", True), ("1.37", False)),
     "#140437",
 )
 ALL_HAVE_ROOM = ByVersion(
-    "whether allocationMode All fails if one of the devices has too little capacity left",
+    "allocationMode All fails if one of the devices has too little capacity left",
     (("", False), ("1.37", True)),
     "#140769",
 )
@@ -125,12 +125,12 @@ ALL_HAVE_ROOM = ByVersion(
 class CounterSetKey(StrEnum):
     """The names that distinguish sets of shared counters."""
 
-    POOL = "the pool"
+    POOL = "pool"
     DRIVER_AND_POOL = "driver and pool"
 
 
 COUNTER_SET_KEY = ByVersion(
-    "what tells sets of shared counters apart",
+    "sets of shared counters are told apart by",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )

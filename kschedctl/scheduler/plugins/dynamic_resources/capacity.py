@@ -26,7 +26,7 @@ UNREPRESENTABLE_REQUEST = ByVersion(
     (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )
-FRACTIONS = ByVersion("whether a capacity's validRange may have fractions", (("", False), ("1.37", True)), "#140161")
+FRACTIONS = ByVersion("a capacity's validRange may have fractions", (("", False), ("1.37", True)), "#140161")
 BEYOND = "capacity request cannot be represented in the device's range arithmetic: "
 TOO_LARGE = BEYOND + "request {} exceeds MaxInt64"
 ROUNDED_TOO_FAR = BEYOND + "rounding request {} up to the next step passes {}"

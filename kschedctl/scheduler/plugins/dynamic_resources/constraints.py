@@ -37,12 +37,12 @@ class DistinctBetween(StrEnum):
 
 
 DISTINCT_BETWEEN = ByVersion(
-    "which devices always count as having distinct values of a distinctAttribute",
+    "devices that satisfy a distinctAttribute",
     (("", DistinctBetween.DEVICES), ("1.35", DistinctBetween.VALUES)),
 )
 
 EACH_DISTINCT = ByVersion(
-    "whether distinctAttribute holds for each of several devices of a request", (("", False), ("1.37", True)), "#140600"
+    "distinctAttribute applies to each of several devices of a request", (("", False), ("1.37", True)), "#140600"
 )
 
 

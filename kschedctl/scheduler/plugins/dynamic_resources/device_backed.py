@@ -9,7 +9,7 @@ from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import DeviceClass
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.helper.device_features import Features
-from kschedctl.snapshot.own_rows import NodeView, OwnRows
+from kschedctl.snapshot.fork import NodeView, OwnRows
 
 
 class DeviceBackedResources:

@@ -37,13 +37,13 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 SELECTS_BY_CEL = ByVersion(
-    "whether a DeviceTaintRule can also select devices by class and by CEL",
+    "a DeviceTaintRule can select devices by class and by CEL expression",
     (("", True), ("1.35", False)),
     "DeviceTaintSelector in resource/v1alpha3/types.go",
 )
 RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
-    "whether the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
+    "the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
 )
 
 
@@ -58,7 +58,7 @@ class MissingKeyHint(StrEnum):
 
 
 MISSING_KEY_HINT = ByVersion(
-    "the hint that is added if a CEL selector reads an attribute that a device lacks",
+    "advice in the error of a CEL selector that reads a missing attribute",
     (("", MissingKeyHint.NONE), ("1.37", MissingKeyHint.OPTIONAL_CHAINING)),
     "#136709",
 )
@@ -153,12 +153,12 @@ class TaintRules:
 class CounterSlices(StrEnum):
     """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
-    INCLUDED = "are like others"
-    IGNORED = "are left out"
+    INCLUDED = "are used like other slices"
+    IGNORED = "are ignored"
 
 
 COUNTER_SLICES = ByVersion(
-    "slices with shared counters, without DRAPartitionableDevices",
+    "slices with shared counters, while DRAPartitionableDevices is off",
     (
         ("", CounterSlices.INCLUDED),
         ("1.33", CounterSlices.IGNORED),

@@ -45,7 +45,7 @@ MAX_ALTERNATIVES = 8
 
 
 TIMED_OUT = ByVersion(
-    "the result for a node for which the search took too long",
+    "result for a node for which the search timed out",
     (
         ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
         ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),

@@ -25,16 +25,14 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 HEARS_OF_ALLOCATABLE = ByVersion(
-    "whether changes of nodes' allocatable resources wake pods rejected by DynamicResources",
+    "a change of a node's allocatable resources is a wake-up event",
     (("", False), ("1.34", True)),
 )
 HEARS_OF_SLICES = ByVersion(
-    "whether ResourceSlices and generated claims wake pods rejected by DynamicResources",
+    "ResourceSlices and generated claims are wake-up events",
     (("", False), ("1.32", True)),
 )
-SLICES_NEED_CLAIMS = ByVersion(
-    "whether ResourceSlices wake only pods with all of their claims", (("", True), ("1.33", False))
-)
+SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all exist", (("", True), ("1.33", False)))
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:

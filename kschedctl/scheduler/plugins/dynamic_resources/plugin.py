@@ -127,7 +127,7 @@ UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 SILENT_WITHOUT_CLAIMS = ByVersion(
-    "whether PostFilter gives no reason for a pod without resource claims",
+    "PostFilter gives no reason for a pod without resource claims",
     (("", False), ("1.33", True), ("1.34", False)),
 )
 
@@ -358,7 +358,9 @@ def requests_devices(info: PodInfo, view: Fork) -> bool:
 
 NOTED = tuple(
     NotedChange(
-        ByVersion(f"what gate {gate} does", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"),
+        ByVersion(
+            f"effect of the gate {gate}", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"
+        ),
         Effect.EITHER,
         requests_devices,
         gate,

@@ -126,29 +126,29 @@ class Allocatability(StrEnum):
     """Whether a version can allocate certain devices."""
 
     ALLOCATABLE = "can be allocated"
-    UNALLOCATABLE = "cannot be"
+    UNALLOCATABLE = "cannot be allocated"
 
 
 INCOMPLETE = ByVersion(
-    "devices of a pool if a node does not see all of its slices",
+    "devices of a pool while a node does not see all of its slices",
     (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
 NEWER_SLICES = ByVersion(
-    "how many slices too many are counted if one of a newer generation follows one of an older", (("", 1), ("1.32", 0))
+    "number of slices counted too many if a newer generation follows an older one", (("", 1), ("1.32", 0))
 )
-CHECKS_NAMES = ByVersion("whether a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
+CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "the slice"
-    POOL = "the pool"
+    SLICE = "those of the slice"
+    POOL = "those of the pool"
 
 
 COUNTER_SCOPE = ByVersion(
-    "whose devices can consume the shared counters of a ResourceSlice",
+    "devices that can consume the shared counters of a ResourceSlice",
     (("", CounterScope.SLICE), ("1.35", CounterScope.POOL)),
 )
 
@@ -250,7 +250,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "whether a device with shares in use consumes the counters of its pool",
+    "a device with shares in use consumes the counters of its pool",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )

@@ -48,13 +48,13 @@ MAX_RESULTS = 32
 class TooManyResults(StrEnum):
     """The consequence if a request would give its claim more devices than a claim can hold."""
 
-    REQUEST_FAILS = "it is not met"
-    REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
-    NEXT_ALTERNATIVE = "its next alternative is tried at once"
+    REQUEST_FAILS = "fails"
+    REQUEST_FAILS_COUNTING_TWICE = "fails, and its devices count twice"
+    NEXT_ALTERNATIVE = "continues with its next alternative"
 
 
 TOO_MANY_RESULTS = ByVersion(
-    "a request that would give its claim more devices than it can hold",
+    "a request that would exceed the maximum number of devices of its claim",
     (
         ("", TooManyResults.REQUEST_FAILS),
         ("1.33", TooManyResults.REQUEST_FAILS_COUNTING_TWICE),

@@ -21,11 +21,11 @@ class DeviceSearchOrder(StrEnum):
     """The order in which the newer allocator tries several devices for one request."""
 
     ANY = "any"
-    DEVICE_ORDER = "that of the devices"
+    DEVICE_ORDER = "the order of the devices"
 
 
 SEARCH_ORDER = ByVersion(
-    "the order in which the newer allocator tries several devices for a request",
+    "order in which the newer allocator tries devices for a request",
     (("", DeviceSearchOrder.ANY), ("1.36", DeviceSearchOrder.DEVICE_ORDER)),
 )
 

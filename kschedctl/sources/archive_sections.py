@@ -119,13 +119,13 @@ class _DistinctParts:
 
 
 def _build_pod_record(table: PodTable) -> _PodRecord:
-    """Build the record of a pod table."""
-    parts = [_DistinctParts() for _ in range(5)]
+    """Build the record of a pod table, in which equal parts of templates are stored once."""
+    distinct_parts = [_DistinctParts() for _ in range(5)]
     rows = [
-        [column.get_number(part) for column, part in zip(parts, _split_template(template), strict=True)]
+        [distinct.get_number(part) for distinct, part in zip(distinct_parts, _split_template(template), strict=True)]
         for template in table.templates
     ]
-    metadata, specs, affinities, volumes, statuses = (column.parts for column in parts)
+    metadata, specs, affinities, volumes, statuses = (distinct.parts for distinct in distinct_parts)
     return _PodRecord(
         metadata,
         specs,
@@ -140,7 +140,10 @@ def _build_pod_record(table: PodTable) -> _PodRecord:
 
 
 def _split_template(template: Pod) -> tuple[object, ...]:
-    """Split a template into the five parts that are stored separately."""
+    """Split a template into metadata, spec, affinity, volumes and status, which are stored separately.
+
+    The paths of hostPath volumes are hashed.
+    """
     spec = template.spec
     return (
         template.metadata,
@@ -152,7 +155,7 @@ def _split_template(template: Pod) -> tuple[object, ...]:
 
 
 def _build_node_record(nodes: list[Node]) -> _NodeRecord:
-    """Build the record of nodes."""
+    """Build the record of nodes, in which equal images are stored once."""
     images = _DistinctParts()
     codes = [images.get_number(image) for node in nodes for image in node.status.images]
     return _NodeRecord(
@@ -164,7 +167,7 @@ def _build_node_record(nodes: list[Node]) -> _NodeRecord:
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Build the record of a column."""
+    """Build the record of a column in the form that fits its type."""
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
@@ -189,16 +192,26 @@ def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     objects = decode(data) if decode else _decode_list(kind, data)
     if len(objects) != count:
         raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
-    if kind != "Pod":
+    if kind != "Pod":  # the names of pods were validated as columns, without building the pods
         validate_stored_names(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
     return objects
 
 
 def _decode_pods(data: bytes) -> PodTable:
-    """Decode the pods of a section. Raises ValueError."""
+    """Decode the pods of a section. Raises ValueError if a name is invalid or the columns do not fit together."""
     record = decode_msgpack(data, _PodRecord)
     validate_stored_names(record.names)
     validate_stored_names(meta.namespace for meta in record.metadata)
+    templates = _decode_templates(record)
+    pod_count = len(record.names)
+    template = _decode_numbers(record.template)
+    _validate_codes(template, len(templates))
+    _validate_length(len(template), pod_count)
+    return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
+
+
+def _decode_templates(record: _PodRecord) -> list[Pod]:
+    """Build the templates of a pod table from their parts. Raises ValueError if a part does not exist."""
     parts: tuple[Sequence[object], ...] = (
         record.metadata,
         record.specs,
@@ -207,24 +220,20 @@ def _decode_pods(data: bytes) -> PodTable:
         record.statuses,
     )
     rows = _decode_numbers(record.templates).reshape(-1, len(parts))
-    for column, part in zip(rows.T, parts, strict=True):
-        _validate_codes(column, len(part))
-    templates = [
-        Pod(
-            record.metadata[m],
-            replace(record.specs[s], affinity=record.affinities[a], volumes=record.volumes[v]),
-            record.statuses[t],
-        )
-        for m, s, a, v, t in rows.tolist()
-    ]
-    template, count = _decode_numbers(record.template), len(record.names)
-    _validate_codes(template, len(templates))
-    _validate_length(len(template), count)
-    return PodTable(templates, template, record.names, _decode_columns(record, count))
+    for column, values in zip(rows.T, parts, strict=True):
+        _validate_codes(column, len(values))
+    templates = []
+    for metadata, spec, affinity, volumes, status in rows.tolist():
+        pod_spec = replace(record.specs[spec], affinity=record.affinities[affinity], volumes=record.volumes[volumes])
+        templates.append(Pod(record.metadata[metadata], pod_spec, record.statuses[status]))
+    return templates
 
 
 def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
-    """Decode the columns of a table of that many pods. Raises ValueError."""
+    """Decode the columns of a table with ``count`` pods. Columns that older snapshots do not have are constant.
+
+    Raises ValueError.
+    """
     return PodTextColumns(
         uids=_decode_column(record.uids, count),
         node=_decode_texts(record.node, count),
@@ -240,38 +249,36 @@ def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
 
 def _build_constant_column(count: int, text: str = "") -> _Column:
     """Build a column with the same text in every row."""
-    return _Column(_ColumnForm.TEXTS, bytes(4 * count), [text])
+    return _Column(_ColumnForm.TEXTS, bytes(4 * count), [text])  # int32 codes that are all 0
 
 
 def _decode_nodes(data: bytes) -> tuple[Node, ...]:
-    """Decode the nodes of a section. Raises ValueError."""
+    """Decode the nodes of a section. Raises ValueError if the codes or counts of images are invalid."""
     record = decode_msgpack(data, _NodeRecord)
-    images = record.images
     counts = _decode_numbers(record.counts)
     codes = _decode_numbers(record.codes)
-    _validate_codes(codes, len(images))
-    _validate_codes(counts, len(codes) + 1)
+    _validate_codes(codes, len(record.images))
+    _validate_codes(counts, len(codes) + 1)  # no node has more images than there are codes
     _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
-    numbers = codes.tolist()
+
+    images = [record.images[code] for code in codes.tolist()]
     ends = np.cumsum(counts, dtype=np.int64).tolist()
-    images_by_node = (
-        tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False)
-    )
+    starts = [0, *ends[:-1]] if ends else []
     return tuple(
-        replace(node, status=replace(node.status, images=images)) if images else node
-        for node, images in zip(record.nodes, images_by_node, strict=True)
+        replace(node, status=replace(node.status, images=tuple(images[start:end]))) if start < end else node
+        for node, start, end in zip(record.nodes, starts, ends, strict=True)
     )
 
 
 def _decode_list(kind: str, data: bytes) -> tuple[Struct, ...]:
-    """Decode the objects of a section that is a list. Raises ValueError."""
-    objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
-    decoded: tuple[Struct, ...] = decode_msgpack(data, objects)
-    return decoded
+    """Decode a section that is a list of the kind's structs. Raises ValueError."""
+    tuple_type: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
+    objects: tuple[Struct, ...] = decode_msgpack(data, tuple_type)
+    return objects
 
 
 def _decode_texts(column: _Column, count: int) -> InternedTexts:
-    """Decode a column of texts. Raises ValueError."""
+    """Decode a column of ``count`` interned texts. Raises ValueError for another form or length."""
     if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")
     codes = _decode_numbers(column.data)
@@ -281,7 +288,7 @@ def _decode_texts(column: _Column, count: int) -> InternedTexts:
 
 
 def _decode_column(column: _Column, count: int) -> TextColumn:
-    """Decode a column of any form. Raises ValueError."""
+    """Decode a column of any form with ``count`` rows. Raises ValueError for another length or an invalid value."""
     match column.form:
         case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
@@ -296,7 +303,7 @@ def _decode_column(column: _Column, count: int) -> TextColumn:
 
 
 def _decode_numbers(data: bytes) -> Ints:
-    """Decode little-endian int32 numbers."""
+    """Decode little-endian int32 numbers into an int32 array."""
     return np.frombuffer(data, "<i4").astype(np.int32, copy=False)
 
 

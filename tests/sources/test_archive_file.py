@@ -22,11 +22,10 @@ from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
-from kschedctl.sources.archive.container import MAX_FILE_SIZE
-from kschedctl.sources.archive.file import read_archive, read_header, write_archive
+from kschedctl.sources.archive_file import MAX_FILE_SIZE, read_archive, read_header, write_archive
 from kschedctl.sources.read import read
 
-RECORDED = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
+RECORDED = json.loads(lzma.decompress((Path(__file__).parents[1] / "recordings" / "pending.json.xz").read_bytes()))
 
 UNVERIFIED = (
     "the server is v1.37.2: the rules of 1.37 were not compared with a real kube-scheduler: see kschedctl versions"
@@ -181,7 +180,7 @@ FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"
         (b'{"kind": "List"}\n', "not a snapshot"),
         (b"kind: Pod\n", "not a snapshot"),
         (b"PK\x03\x04", "damaged snapshot: File is not a zip file"),
-        (FIRST_FORMAT, "a snapshot of format 1 \\(save it again\\)"),
+        (FIRST_FORMAT, "a snapshot in the unsupported format 1 \\(save it again\\)"),
     ],
 )
 def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
@@ -196,12 +195,15 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
     "another document": ({"snapshot.json": b'{"kind": "List"}'}, "not a snapshot"),
     "of a later version": (
         {"snapshot.json": header(format=9, gaps=[], objects=7)},
-        r"a snapshot of format 9, written by kschedctl 9 \(this kschedctl reads format 2\)",
+        r"a snapshot in the unsupported format 9, written by kschedctl 9 \(this kschedctl reads format 2\)",
     ),
-    "without format": ({"snapshot.json": b'{"kind": "Snapshot"}'}, "a snapshot of format 0, written by nobody knows"),
+    "without format": (
+        {"snapshot.json": b'{"kind": "Snapshot"}'},
+        "unsupported format 0, written by an unknown program",
+    ),
     "a header that is none": ({"snapshot.json": header(objects=[1])}, "damaged snapshot: Expected `object`"),
     "a header nested too deeply": ({"snapshot.json": b'{"x":' + b"[" * 9999}, "damaged snapshot: .*recursion"),
-    "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "snapshot.json in it is larger than 16 MiB"),
+    "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "its member snapshot.json is larger than 16 MiB"),
     "a kind that is not in it": ({"snapshot.json": POD_HEADER}, "damaged snapshot: .*Pod.msgpack"),
     "objects of another number": (
         {"snapshot.json": header(objects={"Service": 2}), "Service.msgpack": b"\x91\x80"},
@@ -240,7 +242,7 @@ def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
         tmp_path / "s", {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": BOMBS[case]}
     )
     assert path.stat().st_size < 3 << 20
-    with pytest.raises(InputError, match="would take more than 1,024 MiB of memory"):
+    with pytest.raises(InputError, match="needs more than 1,024 MiB of memory"):
         read_archive(str(path))
 
 

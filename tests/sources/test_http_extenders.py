@@ -10,9 +10,9 @@ import pytest
 from extender_server import TLS, ExtenderServer, extender
 
 import kschedctl
-from kschedctl.sources.extenders import http
-from kschedctl.sources.extenders.http import HTTPCaller
-from kschedctl.sources.extenders.recording import Recorder
+from kschedctl.sources import extender_http as http
+from kschedctl.sources.extender_http import HTTPCaller
+from kschedctl.sources.extender_recording import Recorder
 
 Json = dict[str, Any]
 NODES = [
@@ -120,7 +120,7 @@ def test_it_is_not_followed_elsewhere() -> None:
 
 def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows what its end would have been."""
-    monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
     with extender(endless=1024) as server:
         found = explain_pod(server, prioritizeVerb="", httpTimeout="30s")
     assert found["undecided"]
@@ -149,7 +149,7 @@ def test_what_is_packed_is_unpacked() -> None:
 
 
 def test_a_packed_gigabyte_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
     with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
         found = explain_pod(server, prioritizeVerb="")
     assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
@@ -214,5 +214,5 @@ def test_tls_as_the_configuration_says(as_data: bool) -> None:
 
 def test_keys_that_were_left_out_are_asked_for() -> None:
     tls = {"keyData": "REDACTED", "certData": "REDACTED"}
-    with pytest.raises(kschedctl.KschedctlError, match="left out when the cluster was saved"):
+    with pytest.raises(kschedctl.KschedctlError, match="removed when the cluster was saved"):
         explain_pod("https://127.0.0.1:1", tlsConfig=tls)

@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster, Provenance
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.fields import FIELDS
 from kschedctl.sources.anonymize.kept_texts import KEPT_FIELDS, is_well_known
-from kschedctl.sources.archive.file import read_archive, write_archive
+from kschedctl.sources.archive_file import read_archive, write_archive
 
 PSEUDONYM = re.compile(r"x\d{4,}")
 

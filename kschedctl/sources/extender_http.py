@@ -1,8 +1,8 @@
 """Calls of extenders over HTTP as kube-scheduler makes them, with its TLS settings and limits on time and size.
 
 Only the configuration's URLs are called. Errors of the scheduler's client are raised as ExtenderError with the same
-message. If the scheduler's own call might end differently, because the extender is not reachable from here or because
-we stop reading, UnknownAnswerError is raised. Upstream: HTTPExtender.send and makeTransport in
+message. If the scheduler's own call might end differently, because the extender cannot be reached from here or because
+reading stops at a limit, UnknownAnswerError is raised. Upstream: HTTPExtender.send and makeTransport in
 pkg/scheduler/extender.go, TLSConfigFor in client-go/transport/transport.go (v1.36), net/http and encoding/json of Go.
 """
 
@@ -34,19 +34,23 @@ from urllib3.exceptions import (
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig, UnknownAnswerError
+from kschedctl.scheduler.engine.extenders import Extender, ExtenderError, ExtenderTLSConfig, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.live.http import shorten
 from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits
 from kschedctl.text.printable import strip_url
 
-DEFAULT_SECONDS, MAX_SECONDS = 5.0, 300.0
-MOST_BYTES = 64 << 20
-CHUNK = 1 << 16
+DEFAULT_SECONDS = 5.0
+"""The time limit of a call if the configuration has none."""
+MAX_SECONDS = 300.0
+"""The maximum time limit of a call, whatever the configuration says."""
+MAX_BODY_SIZE = 64 << 20
+"""The maximum size of a body in bytes."""
+CHUNK_SIZE = 1 << 16
 GZIP = 16
 """The number that is added to zlib's window bits to select the gzip format."""
-TOO_MUCH = "were not all heard: {} answers with more than {} MiB"
+TOO_LARGE = "were not all heard: {} answers with more than {} MiB"
+"""A message for an extender's URL and a size. Its subject is "extenders"."""
 REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -57,7 +61,7 @@ class HTTPCaller:
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """Call an extender and return HTTP status and body.
+        """Call an extender and return the HTTP status, and the decoded body if the status is 200 or else None.
 
         Raises ExtenderError, UnknownAnswerError, and InputError for unusable TLS settings.
         """
@@ -69,7 +73,10 @@ class HTTPCaller:
         return self._post(url, settings, msgspec.json.encode(payload))
 
     def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        """Send a POST request and return status and body. Raises ExtenderError, UnknownAnswerError, InputError."""
+        """Send a POST request and return the status, and the decoded body if the status is 200 or else None.
+
+        Raises ExtenderError, UnknownAnswerError, InputError.
+        """
         shown_url = strip_url(url)
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
@@ -96,7 +103,7 @@ class HTTPCaller:
 
     def _get_pool(self, settings: Extender) -> urllib3.PoolManager:
         """Return the connection pool of an extender, which is created on first use. Raises InputError."""
-        key = repr(settings)
+        key = repr(settings)  # the settings are not hashable
         if key not in self._pools:
             tls: dict[str, Any] = {}
             if settings.url_prefix.startswith("https:"):
@@ -108,7 +115,7 @@ class HTTPCaller:
 
 
 def _build_headers(url: str) -> dict[str, str]:
-    """Build the headers of a request, with the credentials in the URL."""
+    """Build the headers of a request, with basic authentication if the URL contains credentials."""
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     parts = urlsplit(url)
     if parts.username is not None:
@@ -117,7 +124,10 @@ def _build_headers(url: str) -> dict[str, str]:
 
 
 def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limit) -> tuple[int, object]:
-    """Read status and body of a response. Raises ExtenderError, UnknownAnswerError."""
+    """Read the status of a response, and its decoded body if the status is 200 or else None.
+
+    Raises ExtenderError if the body is damaged or late, and UnknownAnswerError for redirections and large bodies.
+    """
     if response.status in REDIRECTIONS and response.headers.get("Location"):
         raise UnknownAnswerError(f"were not all heard: {shown_url} redirects elsewhere, which is not followed")
     if response.status != 200:
@@ -125,32 +135,34 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
     chunks = []
     size = 0
     try:
-        while chunk := response.read(CHUNK, decode_content=False):
+        while chunk := response.read(CHUNK_SIZE, decode_content=False):
             chunks.append(chunk)
             size += len(chunk)
-            if size > MOST_BYTES:
-                raise UnknownAnswerError(TOO_MUCH.format(shown_url, MOST_BYTES >> 20))
+            if size > MAX_BODY_SIZE:
+                raise UnknownAnswerError(TOO_LARGE.format(shown_url, MAX_BODY_SIZE >> 20))
     except (HTTPError, OSError) as error:
-        timed_out = isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0
-        timeout_message = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-        raise ExtenderError(timeout_message if timed_out else "unexpected EOF") from None
+        if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
+            message = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+        else:
+            message = "unexpected EOF"
+        raise ExtenderError(message) from None
     return 200, decode_first_value(_decompress(b"".join(chunks), response, shown_url))
 
 
 def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
     """Return the body, decompressed if it is in the gzip format, which Go's client requests.
 
-    Raises ExtenderError, UnknownAnswerError.
+    Raises ExtenderError if the body is not gzip, and UnknownAnswerError if it expands to more than MAX_BODY_SIZE.
     """
     if response.headers.get("Content-Encoding", "").lower() != "gzip" or not body:
         return body
     stream = zlib.decompressobj(zlib.MAX_WBITS + GZIP)
     try:
-        unpacked = stream.decompress(body, MOST_BYTES)
+        unpacked = stream.decompress(body, MAX_BODY_SIZE)
     except zlib.error:
         raise ExtenderError("gzip: invalid header") from None
     if stream.unconsumed_tail:
-        raise UnknownAnswerError(TOO_MUCH.format(shown_url, MOST_BYTES >> 20))
+        raise UnknownAnswerError(TOO_LARGE.format(shown_url, MAX_BODY_SIZE >> 20))
     return unpacked
 
 
@@ -158,8 +170,10 @@ def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
     """Describe a failed request in the words of Go's client."""
     if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    elif "without response" in str(error):  # urllib3's words for a connection that the server closed
+        reason = "EOF"
     else:
-        reason = "EOF" if "without response" in str(error) else _describe_error(error)
+        reason = _describe_error(error)
     return f'Post "{shown_url}": {reason}'
 
 
@@ -173,13 +187,14 @@ def _describe_error(error: BaseException) -> str:
 
 _BLANK = " \t\r\n"
 _STRINGS = re.compile(r'"(?:\\.|[^"\\])*"')
-_AFTER = {
+_GO_CONTEXTS = {
     "Expecting value": "looking for beginning of value",
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
     "Expecting ':' delimiter": "after object key",
     "Invalid control character at": "in string literal",
     "Invalid \\escape": "in string escape code",
 }
+"""Message of Python's JSON decoder -> the words with which Go's decoder says where the character is invalid."""
 
 
 def decode_first_value(body: bytes) -> object:
@@ -210,7 +225,7 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     character = text[error.pos]
-    context = _AFTER.get(error.msg) or f"after {_describe_enclosing_element(text[: error.pos])}"
+    context = _GO_CONTEXTS.get(error.msg) or f"after {_describe_enclosing_element(text[: error.pos])}"
     return f"invalid character {character!r} {context}"
 
 
@@ -225,18 +240,20 @@ def _describe_enclosing_element(preceding_text: str) -> str:
     return "array element" if open_brackets and open_brackets[-1] == "[" else "object key:value pair"
 
 
-_LEFT_OUT = base64.b64decode(REDACTED)
+_REDACTED_DATA = base64.b64decode(REDACTED)
+"""The data in place of a key that was left out when the cluster was saved."""
 
 
 def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
-    """Build the TLS context of an extender's configuration, in which data take precedence over files.
+    """Build the TLS context for an extender's configuration, in which data take precedence over files.
 
-    Raises InputError, whose message shows no key.
+    Raises InputError if the settings cannot be used. Its message contains no key.
     """
     tls = settings.tls_config or ExtenderTLSConfig()
     for data in (tls.ca_data, tls.cert_data, tls.key_data):
-        if data == _LEFT_OUT:
-            raise InputError("its TLS keys were left out when the cluster was saved", where=url, hint="give --config")
+        if data == _REDACTED_DATA:
+            what = "its TLS keys were removed when the cluster was saved"
+            raise InputError(what, where=url, hint="give the original configuration with --config")
     try:
         context = _build_verifying_context(tls)
         if tls.insecure or (settings.enable_https and not (tls.ca_data or tls.ca_file)):
@@ -244,7 +261,9 @@ def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         _load_client_certificate(context, tls)
     except (OSError, ValueError) as error:
-        message = error.strerror or "no PEM certificates and key" if isinstance(error, OSError) else str(error)
+        message = str(error)
+        if isinstance(error, OSError):
+            message = error.strerror or "no PEM certificates and key"
         raise InputError(f"its tlsConfig cannot be used: {message}", where=url) from None
     return context
 
@@ -278,6 +297,6 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) ->
 
 
 def _read_file(path: str) -> bytes:
-    """Read a file."""
+    """Return the content of a file. Raises OSError."""
     with open(path, "rb") as file:
         return file.read()
