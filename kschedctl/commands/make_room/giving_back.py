@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.objects import ApiObject, Struct, object_key
+from kschedctl.api.objects import ApiObject, Struct, get_object_key
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers
@@ -97,7 +97,7 @@ class ReleasableHoldings:
             for kind, objects in changes.items():
                 kind_before = objects_before.setdefault(kind, [])
                 for changed_object in cast("Sequence[ApiObject]", objects):
-                    original = self.cycle.view.objects.find(kind, *object_key(changed_object))
+                    original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
                     if original is not None:
                         kind_before.append(original)
             self.view.objects.replace(changes)
