@@ -182,7 +182,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use."""
         users_of_disks = _find_infos_with_conflicting_disk(info, view)
-        mounted = view.count_by_node(users_of_disks) + delta.counts(users_of_disks, len(view.nodes)) > 0
+        mounted = view.count_by_node(users_of_disks) + delta.count_changes(users_of_disks, len(view.nodes)) > 0
         yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row))
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
@@ -229,7 +229,7 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
     Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
     """
     infos = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
-    return infos[view.pods.info] & view.placed_before()
+    return infos[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:

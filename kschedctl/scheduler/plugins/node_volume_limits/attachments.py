@@ -288,7 +288,7 @@ class NodeAttachments:
         """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
         for number, text in self.source.errors.items():
             infos = np.arange(len(view.pods.infos)) == number
-            yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text
+            yield view.count_by_node(infos) + delta.count_changes(infos, len(view.nodes)) > 0, text
 
 
 CSI_PREFIX = f"{ATTACHABLE_VOLUMES_PREFIX}csi-"

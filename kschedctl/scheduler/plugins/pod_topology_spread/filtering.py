@@ -141,7 +141,7 @@ class DomainCounts(msgspec.Struct, frozen=True):
             return np.zeros(len(domain), np.int64), self._apply_min_domains(np.full(len(domain), NO_MINIMUM))
         smallest, runner_up, smallest_domain = _find_two_smallest(self.counts, self.exists)
         if change is None:
-            pods_in_domain = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            pods_in_domain = self.column.map_to_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
             return pods_in_domain, np.broadcast_to(self._apply_min_domains(np.array([smallest])), pods_in_domain.shape)
         in_existing_domain = (domain >= 0) & self.exists[domain]
         pods_in_domain = np.where(in_existing_domain, self.counts[domain] + change, 0)
@@ -183,7 +183,7 @@ def _prepare_counting(
     def find_eligible() -> tuple[Bools, Bools, Domains]:
         nodes = find_nodes_with_all_keys(constraints, view) & settings.find_included_nodes(constraint, info, view)
         domains = restrict_domains(column, nodes, constraint.topology_key, view)
-        return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
+        return nodes, column.count_rows(np.flatnonzero(nodes)) > 0, domains
 
     key = (NAME, "eligible", constraint)
     nodes, exists, domains = view.memo(key, find_eligible, info)
@@ -277,7 +277,7 @@ def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, 
     if not delta:
         return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
-    return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
+    return np.where(spread.eligible, delta.count_changes(selected, len(view.nodes)), 0)
 
 
 def _find_two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
@@ -342,7 +342,7 @@ def find_emptiest_domain(
     selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
     taints, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
     usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[set_of_node]
-    usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
+    usable = emptiest & (spread.column.count_rows(np.flatnonzero(usable_nodes)) > 0)
     domains = np.flatnonzero(usable if usable.any() else emptiest)
     name = spread.column.values[domains[0]]
     equally_empty = int(emptiest.sum()) - 1
