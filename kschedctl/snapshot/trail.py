@@ -38,7 +38,7 @@ class Trail:
         """Row, info, sign and position of each move, with room for more."""
         self._length = 0
         self._latest_rows = np.zeros(0, np.int64)
-        """The latest result of `rows_since`."""
+        """The latest result of `find_rows_since`."""
         self._latest_rows_between = (0, 0)
         """The lengths of the trail between which the moves of `_latest_rows` are."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)

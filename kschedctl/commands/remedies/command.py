@@ -194,14 +194,18 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
     The exit code is UNDECIDED instead of success if those objects were not checked.
     """
-    new_resources = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
-    if not new_resources:
-        return report, code
-    with_fixes = search_admission_fixes(inquiry.cluster, new_resources, inquiry.now)
-    entries = {entry.resource: entry for entry in (*with_fixes, *report.waiting_elsewhere)}
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(entries.values())))
-    extended = structs.replace(report, waiting_elsewhere=tuple(entries.values()), undecided=undecided)
-    return extended, UNDECIDED if undecided and code == SCHEDULES else code
+    waiting = _merge_new_resources(inquiry, report.waiting_elsewhere)
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
+    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
+    return report, UNDECIDED if undecided and code == SCHEDULES else code
+
+
+def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...]) -> tuple[WaitingElsewhere, ...]:
+    """Return the reported objects after those of the files that wait elsewhere, with fixes for Kueue's among these."""
+    entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
+    entries = search_admission_fixes(inquiry.cluster, entries, inquiry.now)
+    titles = {entry.resource for entry in entries}
+    return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:

@@ -167,9 +167,8 @@ def test_allowed_topologies():
     assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
     assert plugin.reservation(info, view, 1, state) == Reservation(provisions=("ns/c0",))
     facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
-    text = (
-        "no available PersistentVolume of class fast for claim ns/c0 (1Gi wanted), and the class provisions only where"
-    )
+    lack = "no available PersistentVolume of class fast for claim ns/c0 (1Gi requested)"
+    text = f"{lack}, and the class provisions only where"
     assert facts == {
         "n0": f"{text} zone in [b, c] (the node has a)",
         "n2": f"{text} zone in [b, c] (the node has no such label)",
@@ -182,10 +181,10 @@ def test_capacity():
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
     assert reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
     assert _fact(plugin, info, view, state, "n0") == (
-        "claim ns/c0 wants 3Gi of class fast, at most 2Gi is available (CSIStorageCapacity big)"
+        "claim ns/c0 requests 3Gi of class fast, at most 2Gi is available (CSIStorageCapacity big)"
     )
     assert _fact(plugin, info, view, state, "n2") == (
-        "claim ns/c0 wants 3Gi of class fast, of which no CSIStorageCapacity is known for the node"
+        "claim ns/c0 requests 3Gi of class fast, of which no CSIStorageCapacity is known for the node"
     )
 
 
