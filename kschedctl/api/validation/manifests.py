@@ -218,6 +218,7 @@ def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
 
 
 def _is_empty(selector: LabelSelector) -> bool:
+    """Return whether the selector has no requirements."""
     return not selector.match_labels and not selector.match_expressions
 
 

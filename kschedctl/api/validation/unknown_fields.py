@@ -62,10 +62,11 @@ class UnknownField(NamedTuple):
 
     @property
     def suggested_name(self) -> str:
-        """The most similar field of the same type, or ""."""
-        return self._find_similar(_TYPO_SIMILARITY) or (
-            "" if self.proper_place else self._find_similar(_GUESS_SIMILARITY)
-        )
+        """The most similar field of the same type, or "".
+
+        A field that belongs to another place has to be more similar, since it is probably not a typo.
+        """
+        return self._find_similar(_TYPO_SIMILARITY if self.proper_place else _GUESS_SIMILARITY)
 
     @property
     def proper_place(self) -> str:
@@ -117,7 +118,8 @@ def _iter_unknown(value: object, kind: str, type_name: str, path: Path) -> Itera
         for name, inner in value.items():
             field_path = (*path, str(name))
             if name in fields:
-                yield from _iter_unknown(inner, kind, fields[name], field_path) if fields[name] else ()
+                if fields[name]:
+                    yield from _iter_unknown(inner, kind, fields[name], field_path)
             elif not str(name).startswith(_DIRECTIVE):
                 yield UnknownField(field_path, kind, type_name)
 
@@ -127,13 +129,18 @@ def _find_places(kind: str) -> dict[str, str]:
     """Return the place closest to the root for each field name of a kind."""
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
-    seen = {kind, "Volume"}  # whose sources have fields of any name
+    seen = {kind, "Volume"}  # the sources of volumes have too many common field names
     while level:
         for type_name, path in level:
             for name in fields_by_type()[type_name]:
                 places.setdefault(name, format_path(path) or "the root of the object")
-        inner = ((t, (*path, name)) for type_name, path in level for name, t in fields_by_type()[type_name].items())
-        level = [(type_name, path) for type_name, path in inner if type_name and type_name not in seen]
+        next_level = [
+            (field_type, (*path, name))
+            for type_name, path in level
+            for name, field_type in fields_by_type()[type_name].items()
+            if field_type and field_type not in seen
+        ]
+        level = next_level
         seen |= {type_name for type_name, _ in level}
     return places
 
@@ -366,5 +373,11 @@ def fields_by_type() -> dict[str, dict[str, str]]:
     >>> fields_by_type()["Volume"]["emptyDir"]
     'EmptyDirVolumeSource'
     """
-    types = (line.split() for line in TYPES.replace("\n    ", " ").split("\n") if line)
-    return {name.rstrip(":"): {f.partition(":")[0]: f.partition(":")[2] for f in fields} for name, *fields in types}
+    fields_of_types: dict[str, dict[str, str]] = {}
+    for line in TYPES.replace("\n    ", " ").strip().split("\n"):
+        type_name, *fields = line.split()
+        fields_of_types[type_name.rstrip(":")] = {}
+        for field in fields:
+            name, _, field_type = field.partition(":")
+            fields_of_types[type_name.rstrip(":")][name] = field_type
+    return fields_of_types

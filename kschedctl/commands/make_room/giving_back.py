@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.objects import ApiObject, Struct, object_key
+from kschedctl.api.objects import ApiObject, Struct, get_object_key
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers
@@ -94,7 +94,7 @@ class ReleasableHoldings:
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
             for kind, objects in changes.items():
-                names = map(object_key, cast("Sequence[ApiObject]", objects))
+                names = map(get_object_key, cast("Sequence[ApiObject]", objects))
                 before.setdefault(kind, []).extend(filter(None, (original_objects.find(kind, *name) for name in names)))
             self.view.objects.replace(changes)
         return before

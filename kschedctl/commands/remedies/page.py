@@ -7,7 +7,7 @@ from functools import partial
 
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
-from kschedctl.render.fixes import _build_fix, build_fixes_section
+from kschedctl.render.fixes import build_fix, build_fixes_section
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -93,7 +93,7 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Build the blocks of one chosen fix: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
     clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
-    return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
+    return build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
