@@ -43,10 +43,9 @@ def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
             chosen = [tick for tick in chosen if tick.is_integer()]
         return AxisScale(False, {tick: format_number(tick) for tick in chosen})
     powers = [math.log10(value) for value in values] or [0.0]
-    first, last = math.floor(min(powers)), math.ceil(max(powers))
-    return AxisScale(
-        True, {float(power): format_number(10.0**power) for power in range(first, max(last, first + 1) + 1)}
-    )
+    first = math.floor(min(powers))
+    last = max(math.ceil(max(powers)), first + 1)
+    return AxisScale(True, {float(power): format_number(10.0**power) for power in range(first, last + 1)})
 
 
 def choose_ticks(values: Sequence[float]) -> list[float]:
@@ -55,8 +54,10 @@ def choose_ticks(values: Sequence[float]) -> list[float]:
     >>> choose_ticks([5, 100]), choose_ticks([0, 0.37])
     ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 0.1, 0.2, 0.3, 0.4])
     """
-    least, greatest = min(values), max(values)
-    least, greatest = (least, greatest) if least < greatest else (least, least + 1)
+    least = min(values)
+    greatest = max(values)
+    if least == greatest:
+        greatest = least + 1
     power = math.floor(math.log10((greatest - least) / MOST_STEPS))
     for step in (factor * 10.0**power for factor in STEPS):
         first, last = math.floor(least / step), math.ceil(greatest / step)
