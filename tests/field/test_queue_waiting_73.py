@@ -89,5 +89,5 @@ def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> Non
     room = find_room(cluster, ["pend/cpu-big"], RoomWishes(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster, "pend/cpu-big").causes[0]
-    assert "600m free of 4000m" in cause.fact
+    assert "0.6 of 4 free" in cause.fact
     assert cpu.on_one == 600
