@@ -167,9 +167,7 @@ def test_allowed_topologies():
     assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
     assert plugin.reservation(info, view, 1, state) == Reservation(provisions=("ns/c0",))
     facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
-    text = (
-        "no available PersistentVolume of class fast for claim ns/c0 (1Gi requested), and the class provisions only where"
-    )
+    text = "no available PersistentVolume of class fast for claim ns/c0 (1Gi requested), and the class provisions only where"
     assert facts == {
         "n0": f"{text} zone in [b, c] (the node has a)",
         "n2": f"{text} zone in [b, c] (the node has no such label)",
