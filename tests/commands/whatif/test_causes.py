@@ -225,7 +225,7 @@ def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
     """The recording has one pool, of 50Gi in zone-a."""
     fact = recorded("lab/p18-csi-capacity").causes[0].fact
     assert fact == (
-        "claim lab/csi-toobig wants 200Gi of class csi-wait, at most 50Gi is available "
+        "claim lab/csi-toobig requests 200Gi of class csi-wait, at most 50Gi is available "
         "(CSIStorageCapacity csi-wait-zone-a)"
     )
 
