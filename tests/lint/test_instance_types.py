@@ -77,7 +77,7 @@ def list_messages(report: Findings) -> dict[str, str]:
         (
             make_pool(make_requirement(TYPE, "big"), limits={"cpu": "10"}),
             "kp-limit-below-node",
-            "limit 10 of cpu: a node of the pool has at least 16",
+            "the cpu limit of 10 is below the 16 of the smallest node",
         ),
     ],
 )

@@ -122,5 +122,5 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
     report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings
-    assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
+    assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable node')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)
