@@ -162,6 +162,6 @@ def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: boo
     found = list_messages(manifest, *NODES, *there, rule="ts-already-violated")
     assert found == (["the skew is 3 now (0 to 3 pods per domain), but maxSkew is 1"] if skewed else [])
     empty = list_messages(manifest, *NODES, *there, rule="ts-empty-selector")
-    assert [("from 1.38 on all pods: pods that are scheduled today may stay Pending then" in message) for message in empty] == (
-        [] if skewed else [True]
-    )
+    assert [
+        ("from 1.38 on all pods: pods that are scheduled today may stay Pending then" in message) for message in empty
+    ] == ([] if skewed else [True])

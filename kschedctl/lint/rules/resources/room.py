@@ -105,7 +105,9 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
         if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
             short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
             names = " and ".join(short_resources) or "of everything it requests"
-            yield workload.build_problem(("containers",), f"enough {names} is free in total, but not on any single node")
+            yield workload.build_problem(
+                ("containers",), f"enough {names} is free in total, but not on any single node"
+            )
 
 
 RQ_FRAGMENTED = Rule(
