@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import Struct as Args
-from kschedctl.scheduler.event_handling.registrations import EnqueueExtensions
+from kschedctl.scheduler.event_handling import EnqueueExtensions
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,

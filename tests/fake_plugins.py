@@ -14,7 +14,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, KubeVersion
-from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
+from kschedctl.scheduler.engine.extenders import HTTPExtender
 from kschedctl.scheduler.framework import SKIP, Code, PluginError, PreFilterResult, PreScoreResult, Rejection, Status
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

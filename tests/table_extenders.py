@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import Extender, HTTPExtender
+from kschedctl.scheduler.engine.extenders import Extender, ExtenderError, HTTPExtender
 
 Json = dict[str, Any]
 

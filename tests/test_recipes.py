@@ -158,10 +158,9 @@ import numpy as np
 
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import ADD, NODE, ActionType, ClusterEventWithHint, WakeTrigger
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -212,10 +211,10 @@ from kschedctl.scheduler.plugins.node_legend import NodeLegend
 from kschedctl.replay import kubectl
 from kschedctl.fixes.trial.changes import Fix, build_node_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 
 
-def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def forgotten(tried: TriedNode, refusal: NodeRejection) -> Iterator[Fix]:
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     command = kubectl.render_command("label", "node", name, "legend-")

@@ -30,11 +30,11 @@ from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.version_fields import build_validation_options

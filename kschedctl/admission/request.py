@@ -9,6 +9,7 @@ from typing import Any
 
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import LimitRange, Namespace, Pod, ResourceQuota
 from kschedctl.api.pod_requests import (
     Options,
@@ -17,7 +18,7 @@ from kschedctl.api.pod_requests import (
     compute_pod_requests,
     parse_quantities,
 )
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 
 Writable = dict[str, Any]
 """A JSON object that may be modified in place."""

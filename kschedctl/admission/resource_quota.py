@@ -14,6 +14,7 @@ from functools import partial
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import (
     DeviceRequest,
     DeviceSubRequest,
@@ -26,7 +27,6 @@ from kschedctl.api.objects import (
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, QUOTA_PREFIX, is_extended, is_native
-from kschedctl.cluster import drop_nulls
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 ONE, ZERO = Quantity(1), Quantity(0)

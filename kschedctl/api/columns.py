@@ -50,12 +50,15 @@ class InternedTexts(NamedTuple):
     values: Sequence[str]
 
     def text_of(self, row: int) -> str:
+        """Return the string in a row."""
         return self.values[int(self.codes[row])]
 
     def texts(self) -> list[str]:
+        """Return the strings of all rows."""
         return [self.values[code] for code in self.codes.tolist()]
 
     def take(self, rows: Rows) -> InternedTexts:
+        """Return the column of some rows."""
         return InternedTexts(self.codes[rows], self.values)
 
 
@@ -66,12 +69,15 @@ class TimeColumn(NamedTuple):
     """Seconds since 1970, shape (P,); -1 means none."""
 
     def text_of(self, row: int) -> str:
+        """Return the timestamp in a row."""
         return _format_time(int(self.seconds[row]))
 
     def texts(self) -> list[str]:
+        """Return the timestamps of all rows."""
         return [_format_time(seconds) for seconds in self.seconds.tolist()]
 
     def take(self, rows: Rows) -> TimeColumn:
+        """Return the column of some rows."""
         return TimeColumn(self.seconds[rows])
 
 
@@ -82,14 +88,17 @@ class UidColumn(NamedTuple):
     """The bytes of all UIDs in a row; zeros mean none."""
 
     def text_of(self, row: int) -> str:
-        text = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
-        uid = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        """Return the UID in a row."""
+        digits = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
+        uid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         return "" if uid == NO_UID else uid
 
     def texts(self) -> list[str]:
+        """Return the UIDs of all rows."""
         return [self.text_of(row) for row in range(len(self.data) // UID_BYTES)]
 
     def take(self, rows: Rows) -> UidColumn:
+        """Return the column of some rows."""
         return UidColumn(np.frombuffer(self.data, np.uint8).reshape(-1, UID_BYTES)[rows].tobytes())
 
 
@@ -101,8 +110,9 @@ def _format_time(seconds: int) -> str:
 def intern_texts(values: Iterable[str]) -> InternedTexts:
     """Build a column that stores each distinct string once."""
     values = list(values)
-    if len(distinct := set(values)) == 1:  # such as no text at all
-        return InternedTexts(np.zeros(len(values), np.int32), tuple(distinct))
+    distinct_values = set(values)
+    if len(distinct_values) == 1:  # a fast path, for example for a column without texts
+        return InternedTexts(np.zeros(len(values), np.int32), tuple(distinct_values))
     codes_by_value: dict[str, int] = {}
     codes = [codes_by_value.setdefault(value, len(codes_by_value)) for value in values]
     return InternedTexts(np.array(codes, np.int32), tuple(codes_by_value))
@@ -121,10 +131,13 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
         return intern_texts(values)
     try:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
-    except ValueError:  # the 31st of June
+    except ValueError:  # a date that does not exist
         return intern_texts(values)
     seconds = np.where(np.isnat(times), NEVER, times.astype(np.int64))
-    return TimeColumn(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else intern_texts(values)
+    time_count = len(values) - values.count("")
+    if (seconds >= 0).sum() < time_count:  # times before 1970 could not be told from NEVER
+        return intern_texts(values)
+    return TimeColumn(seconds)
 
 
 def column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
@@ -157,7 +170,7 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
 
 
 def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
-    """Concatenate columns, which keep their compact form if all have the same.
+    """Concatenate columns. The result is compact if all of them have the same compact form, or else interned.
 
     >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']
@@ -174,12 +187,10 @@ def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
 def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
     """Concatenate columns of interned strings."""
     codes_by_value: dict[str, int] = {}
-    codes = [
-        np.array([codes_by_value.setdefault(value, len(codes_by_value)) for value in column.values], np.int32)[
-            column.codes
-        ]
-        for column in columns
-    ]
+    codes = []
+    for column in columns:
+        new_codes = [codes_by_value.setdefault(value, len(codes_by_value)) for value in column.values]
+        codes.append(np.array(new_codes, np.int32)[column.codes])
     return InternedTexts(np.concatenate(codes), tuple(codes_by_value))
 
 

@@ -61,14 +61,16 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def describe(self) -> str:
-        """The settings that matter, with where they come from."""
-        plugins = (
-            f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})"
-            if self.enabled_optional_plugins
-            else ""
-        )
-        seconds = f"not-ready tolerated for {self.not_ready_seconds} s, unreachable for {self.unreachable_seconds} s"
-        return "; ".join(filter(None, (plugins, f"{seconds} ({self.where})" if self.where else "")))
+        """The settings that affect answers, each with its source, or "" if none is known."""
+        settings = []
+        if self.enabled_optional_plugins:
+            settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")
+        if self.where:
+            seconds = (
+                f"not-ready tolerated for {self.not_ready_seconds} s, unreachable for {self.unreachable_seconds} s"
+            )
+            settings.append(f"{seconds} ({self.where})")
+        return "; ".join(settings)
 
     def with_plugins(self, names: Iterable[str], told_by: str) -> ApiServerInstance:
         """Return the instance with these plugins enabled, or the instance itself if there are none."""
@@ -82,10 +84,12 @@ DEFAULT_API_SERVER = ApiServerInstance()
 def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
     """Return the first kube-apiserver with relevant flags among pods of kube-system, or None.
 
-    ``kind`` is the kind of owners that do not state theirs.
+    ``kind`` is the kind of owners that do not state their kind.
     """
     for owner in owners:
-        for container in owner.containers if owner.metadata.namespace == API_SERVER_NAMESPACE else ():
+        if owner.metadata.namespace != API_SERVER_NAMESPACE:
+            continue
+        for container in owner.containers:
             if container.runs(API_SERVER) and any(name in API_SERVER_FLAGS for name, _ in iter_flags(container.words)):
                 return _build_api_server(owner.describe(kind), container.words)
     return None
@@ -103,8 +107,9 @@ def read_api_server(document: JsonObject) -> ApiServerInstance | None:
 
 def anonymize_api_server(instance: ApiServerInstance) -> ApiServerInstance:
     """Return the instance without anything that identifies the cluster."""
-    known = OTHER_PLUGINS.union(OPTIONAL_PLUGINS)
-    enabled, disabled = (tuple(filter(known.__contains__, names)) for names in (instance.enabled, instance.disabled))
+    known_plugins = OTHER_PLUGINS.union(OPTIONAL_PLUGINS)
+    enabled = tuple(name for name in instance.enabled if name in known_plugins)
+    disabled = tuple(name for name in instance.disabled if name in known_plugins)
     return msgspec.structs.replace(instance, where="", told_by="", enabled=enabled, disabled=disabled)
 
 
@@ -125,7 +130,7 @@ def _build_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
 
 
 def _parse_seconds(values: list[str] | None) -> int:
-    """Parse the last value of a flag as seconds, or return the default if it is no number."""
+    """Parse the last value of a flag as seconds, or return the default if it is missing or not a number."""
     text = values[-1] if values else ""
     return int(text) if text.isdecimal() and len(text) < 19 else DEFAULT_TOLERATION_SECONDS
 
@@ -183,7 +188,7 @@ class AutoscalerInstance(msgspec.Struct, frozen=True, rename="camel"):
 def find_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
     """Return the first Cluster Autoscaler that one of the owners runs, or None.
 
-    ``kind`` is the kind of owners that do not state theirs.
+    ``kind`` is the kind of owners that do not state their kind.
     """
     for owner in owners:
         for container in owner.containers:
@@ -209,11 +214,14 @@ def anonymize_autoscaler(instance: AutoscalerInstance) -> AutoscalerInstance:
 
 
 def _parse_autoscaler_flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return all values of the flags that are read."""
+    """Return all values of the flags in AUTOSCALER_FLAGS, limited in number and length."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words, _AUTOSCALER_SWITCHES):
-        if name in AUTOSCALER_FLAGS and len(values_by_flag.setdefault(name, [])) < _MAX_FLAG_VALUES:
-            values_by_flag[name].append(value[:_MAX_VALUE_LENGTH])
+        if name not in AUTOSCALER_FLAGS:
+            continue
+        values = values_by_flag.setdefault(name, [])
+        if len(values) < _MAX_FLAG_VALUES:
+            values.append(value[:_MAX_VALUE_LENGTH])
     return {name: tuple(values) for name, values in values_by_flag.items()}
 
 
@@ -287,9 +295,10 @@ class ContainerOwner(msgspec.Struct, frozen=True):
 
 
 def may_run(document: JsonObject, program: str) -> bool:
-    """Return whether a pod or pod template mentions the program in its containers."""
+    """Return whether a pod or pod template mentions the program in its containers. This is a fast first check."""
     spec = object_at(document, "spec")
-    return any(program in str(c) for s in (spec, object_at(spec, "template", "spec")) for c in _list_containers(s))
+    containers = [*_list_containers(spec), *_list_containers(object_at(spec, "template", "spec"))]
+    return any(program in str(container) for container in containers)
 
 
 def _list_containers(spec: JsonObject) -> Iterable[object]:

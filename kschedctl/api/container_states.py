@@ -27,7 +27,7 @@ CONTAINER_STATES = (
 
 
 class NotableContainers(NamedTuple):
-    """The names, restart counts and states of containers that have restarted, wait or have terminated."""
+    """The names, restart counts and states of the notable containers: those that restarted, wait or terminated."""
 
     containers: Statuses = ()
     init_containers: Statuses = ()
@@ -50,8 +50,10 @@ class NotableContainers(NamedTuple):
     def select(self, init_containers: bool = False, ephemeral_containers: bool = False) -> Iterator[ContainerStatus]:
         """Yield the containers, and init and ephemeral containers if requested."""
         yield from self.containers
-        yield from self.init_containers if init_containers else ()
-        yield from self.ephemeral_containers if ephemeral_containers else ()
+        if init_containers:
+            yield from self.init_containers
+        if ephemeral_containers:
+            yield from self.ephemeral_containers
 
 
 def without_states(status: PodStatus) -> PodStatus:
@@ -72,8 +74,8 @@ def with_states(status: PodStatus, states_text: str) -> PodStatus:
     notable = NotableContainers.from_text(states_text)
     return replace(
         status,
-        container_statuses=_merge_states(status.container_statuses, notable.containers),
-        init_container_statuses=_merge_states(status.init_container_statuses, notable.init_containers),
+        container_statuses=_apply_notable_states(status.container_statuses, notable.containers),
+        init_container_statuses=_apply_notable_states(status.init_container_statuses, notable.init_containers),
         ephemeral_container_statuses=notable.ephemeral_containers,
     )
 
@@ -98,15 +100,15 @@ def _select_notable(statuses: Statuses) -> Statuses:
     return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_unremarkable(s)])
 
 
-def _merge_states(statuses: Statuses, notable: Statuses) -> Statuses:
-    """Replace the restart counts and states of containers that have notable ones."""
-    by_name = {status.name: status for status in notable}
-    return tuple(
-        replace(s, restart_count=notable_status.restart_count, state=notable_status.state)
-        if (notable_status := by_name.get(s.name))
-        else s
-        for s in statuses
-    )
+def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:
+    """Return the statuses with the restart counts and states of the notable statuses of the same containers."""
+    notable_by_name = {status.name: status for status in notable_statuses}
+    completed = list(statuses)
+    for index, status in enumerate(statuses):
+        notable = notable_by_name.get(status.name)
+        if notable is not None:
+            completed[index] = replace(status, restart_count=notable.restart_count, state=notable.state)
+    return tuple(completed)
 
 
 _encode = msgspec.json.Encoder().encode

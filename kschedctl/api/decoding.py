@@ -24,7 +24,7 @@ _ANY_KEY = "..."
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ERROR = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _RECEIVED_TYPE = re.compile(r"got `(\w+)`")
-_preparing = RLock()  # of a thread that holds it, a struct's own __post_init__ may decode another
+_preparing = RLock()  # reentrant, because __post_init__ of a struct may decode another struct
 _json: dict[object, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[object, msgspec.msgpack.Decoder[Any]] = {}
 
@@ -104,11 +104,11 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
 
 
 def _find_path_to_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
-    """Return the path of the first value of the type among those that the steps lead to, or None."""
+    """Return the path of the first value of the type that the steps lead to, or None. A step may stand for any key."""
     if not steps:
         type_names = {type_name(value)}
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            type_names.add("float")  # as msgspec calls an integer that does not fit into 64 bits
+            type_names.add("float")  # msgspec's name for an integer of more than 64 bits
         return () if wanted_type in type_names else None
     step = steps[0]
     values: Iterable[tuple[str | int, object]] = ()
@@ -136,7 +136,7 @@ def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[
 
     Each item is the path and the minor version that introduced the field, or None if no version has the field.
     """
-    yield from _iter_unknown_in(document, _type_info(struct), "", minor)
+    yield from _iter_unknown_in(document, _get_type_info(struct), "", minor)
 
 
 def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
@@ -145,8 +145,7 @@ def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int
         for option in info.types:
             yield from _iter_unknown_in(document, option, path, minor)
     elif isinstance(info, inspect.Metadata):
-        since = (info.extra or {}).get(_SINCE, minor)
-        yield from [(path, since)] if since > minor else _iter_unknown_in(document, info.type, path, minor)
+        yield from _iter_unknown_in_annotated(document, info, path, minor)
     elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
         fields = {field.encode_name: field.type for field in info.fields}
         for key in sorted(map(str, document)):
@@ -163,6 +162,18 @@ def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int
             yield from _iter_unknown_in(value, info.item_type, f"{path}[{index}]", minor)
 
 
+def _iter_unknown_in_annotated(
+    document: object, info: inspect.Metadata, path: str, minor: int
+) -> Iterator[tuple[str, int | None]]:
+    """Yield the field itself if a later minor version added it, or else the unknown fields in its value."""
+    since = (info.extra or {}).get(_SINCE, minor)
+    if since > minor:
+        yield path, since
+    else:
+        yield from _iter_unknown_in(document, info.type, path, minor)
+
+
 @lru_cache(maxsize=64)
-def _type_info(into: type) -> inspect.Type:
+def _get_type_info(into: type) -> inspect.Type:
+    """Return msgspec's description of a type. It is cached, since building it is slow."""
     return inspect.type_info(into)

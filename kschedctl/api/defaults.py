@@ -40,7 +40,7 @@ _CONTAINERS_ONLY = Options(use_status=False, pod_level=False, overhead=False)
 
 
 def default_pod(pod: Pod) -> Pod:
-    """Return the pod as the API server would store it.
+    """Return the pod with the API server's defaults, or the same object if no field needs a default.
 
     Raises QuantityError if a default depends on an unreadable quantity.
     """
@@ -54,25 +54,24 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
     """Return the spec with the defaults of its fields, or the same object if no field needs a default."""
     containers = tuple([_default_container(c, spec.host_network) for c in spec.containers])
     init_containers = tuple([_default_container(c, spec.host_network) for c in spec.init_containers])
-    complete = spec.scheduler_name and spec.termination_grace_period_seconds is not None
-    if (
-        complete
-        and _are_identical(containers, spec.containers)
-        and _are_identical(init_containers, spec.init_containers)
-    ):
+    grace_period = spec.termination_grace_period_seconds
+    has_complete_fields = bool(spec.scheduler_name) and grace_period is not None
+    has_complete_containers = _are_identical(containers, spec.containers) and _are_identical(
+        init_containers, spec.init_containers
+    )
+    if has_complete_fields and has_complete_containers:
         return spec
-    grace = spec.termination_grace_period_seconds
     return replace(
         spec,
         containers=containers,
         init_containers=init_containers,
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
-        termination_grace_period_seconds=DEFAULT_GRACE_PERIOD_SECONDS if grace is None else grace,
+        termination_grace_period_seconds=DEFAULT_GRACE_PERIOD_SECONDS if grace_period is None else grace_period,
     )
 
 
 def default_node(node: Node) -> Node:
-    """Return the node with allocatable defaulting to capacity."""
+    """Return the node with the capacity as its allocatable resources if it has none."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
@@ -115,33 +114,38 @@ def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> R
 
 
 def _are_identical(left: tuple[Container, ...], right: tuple[Container, ...]) -> bool:
-    """Return whether two sequences contain the same objects."""
+    """Return whether two tuples of equal length contain the same objects, not only equal ones."""
     return all(map(is_, left, right))
 
 
 def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
-    """Return the pod with the overhead, node selector and tolerations of its RuntimeClass, if that is known."""
+    """Return the pod with the overhead, node selector and tolerations of its RuntimeClass.
+
+    A pod without a RuntimeClass, or with an unknown one, is returned unchanged.
+    """
     class_ = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
     if class_ is None:
         return pod
     spec = pod.spec
     scheduling = class_.scheduling or RuntimeClassScheduling()
     added = tuple(toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations)
-    admitted = replace(
+    admitted_spec = replace(
         spec,
         overhead=class_.overhead.pod_fixed if class_.overhead else spec.overhead,
         node_selector={**spec.node_selector, **scheduling.node_selector},
         tolerations=(*spec.tolerations, *added),
     )
-    return replace(pod, spec=admitted)
+    return replace(pod, spec=admitted_spec)
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
-    """Turn the label keys of affinity terms into requirements on the pod's own labels.
+    """Return the pod with the label keys of affinity terms added to the terms' selectors.
 
-    matchLabelKeys become In requirements, and mismatchLabelKeys become NotIn requirements.
+    For each key that is a label of the pod, matchLabelKeys become In requirements on the label's value, and
+    mismatchLabelKeys become NotIn requirements.
     """
-    affinity, labels = pod.spec.affinity, pod.metadata.labels
+    affinity = pod.spec.affinity
+    labels = pod.metadata.labels
     if affinity is None or not labels:
         return pod
     merged = replace(
@@ -153,7 +157,7 @@ def merge_affinity_label_keys(pod: Pod) -> Pod:
 
 
 def merge_spread_label_keys(pod: Pod) -> Pod:
-    """Turn matchLabelKeys of topology spread constraints into In requirements on the pod's own labels."""
+    """Return the pod with matchLabelKeys of spread constraints added to their selectors, as In requirements."""
     constraints = tuple(
         merge_constraint_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints
     )

@@ -74,13 +74,12 @@ def get_last_time(event: Event) -> str:
 
 
 def is_event_about(event: Event, pod: Pod) -> bool:
-    """Return whether the event's involved object is the pod."""
+    """Return whether the event's involved object is the pod, by namespace and name, and by UID if both have one."""
     reference = event.involved_object
-    is_same_name = (reference.namespace or event.metadata.namespace, reference.name) == (
-        pod.metadata.namespace,
-        pod.metadata.name,
-    )
-    return is_same_name and (not reference.uid or not pod.metadata.uid or reference.uid == pod.metadata.uid)
+    namespace = reference.namespace or event.metadata.namespace
+    if namespace != pod.metadata.namespace or reference.name != pod.metadata.name:
+        return False
+    return not reference.uid or not pod.metadata.uid or reference.uid == pod.metadata.uid
 
 
 def count_occurrences(event: Event) -> int:
@@ -89,7 +88,7 @@ def count_occurrences(event: Event) -> int:
 
 
 def get_reporter(event: Event) -> str:
-    """Return the component that wrote the event. For a scheduler it is the name by which pods choose it."""
+    """Return the component that wrote the event. For a scheduler, it is the name in the pods' schedulerName."""
     return event.reporting_component or event.source.component
 
 
@@ -97,8 +96,11 @@ def parse_assignment(event: Event) -> tuple[str, str, str] | None:
     """Return namespace, name and node of the pod in a Scheduled event, or None for other events."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
-    words = _ASSIGNED.fullmatch(event.message.strip())
-    return (words[1], words[2], words[3]) if words else None
+    match = _ASSIGNED.fullmatch(event.message.strip())
+    if match is None:
+        return None
+    namespace, name, node = match.groups()
+    return namespace, name, node
 
 
 POD_CREATORS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job")
@@ -133,7 +135,7 @@ _SHORT_KINDS = {"persistentvolumeclaims": "claim"}
 _PODS = frozenset({"pods", "Pod"})
 
 
-_GISTS = (
+_KNOWN_PHRASES = (
     "exceeded quota",
     "failed quota",
     "violates PodSecurity",
@@ -170,15 +172,18 @@ def extract_api_message(message: str) -> str:
 
 
 def extract_controller_prefix(message: str) -> str:
-    """Return the controller's part of a message, which precedes that of the API server."""
-    prefix = _match_prefix(message)
-    return (prefix[2] or "") + (prefix[3] or "")
+    """Return the controller's part of a message, which precedes the API server's part.
+
+    The note that similar events were combined is left out.
+    """
+    _, action, claim_action = _match_prefix(message).groups(default="")
+    return action + claim_action
 
 
 def _match_prefix(message: str) -> re.Match[str]:
     """Match the controller's part of a message, which may be empty."""
     match = _CONTROLLER_PREFIX.match(message)
-    assert match is not None  # it matches nothing, too
+    assert match is not None  # all parts of the pattern are optional
     return match
 
 
@@ -213,4 +218,4 @@ def classify_message(message: str) -> str:
     bound = re.search(r"\b(minimum|maximum) \S+ usage per (Container|Pod|PersistentVolumeClaim)\b", message)
     if bound is not None:
         return f"{bound[1]} usage per {bound[2]}"
-    return next((gist for gist in _GISTS if gist in message), "")
+    return next((phrase for phrase in _KNOWN_PHRASES if phrase in message), "")

@@ -46,7 +46,7 @@ class FieldError(NamedTuple):
 
     @property
     def field(self) -> Path:
-        """Return the path of the field that has to be changed."""
+        """The path of the field that has to be changed."""
         return self.at or self.path
 
     def __str__(self) -> str:
@@ -100,8 +100,11 @@ def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldE
 
 
 def deduplicate(field_errors: ValidationErrors) -> list[FieldError]:
-    """Return the errors in their order. Of errors with equal text the first is kept."""
-    return list({str(error): error for error in reversed(tuple(field_errors))}.values())[::-1]
+    """Return the errors in their order, without errors whose text an earlier error has."""
+    errors_by_text: dict[str, FieldError] = {}
+    for error in field_errors:
+        errors_by_text.setdefault(str(error), error)
+    return list(errors_by_text.values())
 
 
 def format_value(value: object) -> str:

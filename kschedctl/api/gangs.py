@@ -40,12 +40,12 @@ class GangKey(NamedTuple):
 
 
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
-    """Return the gangs that the pod belongs to. The gang that holds the pod back earliest comes first."""
+    """Return the gangs that the pod belongs to, by Volcano, Kueue and scheduler-plugins in this order."""
     meta = pod.metadata
     volcano = meta.annotations.group_name
     coscheduling = meta.labels.get(COSCHEDULING_LABEL)
     kueue = meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name
-    if not (volcano or kueue or coscheduling):  # as nearly all pods
+    if not (volcano or kueue or coscheduling):  # a fast path for nearly all pods
         return ()
     names = {GangProject.VOLCANO: volcano, GangProject.KUEUE: kueue, GangProject.COSCHEDULING: coscheduling}
     return tuple(GangKey(project, meta.namespace, name) for project, name in names.items() if name)

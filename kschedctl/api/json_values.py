@@ -48,3 +48,12 @@ def text_at(value: Json, *path: str | int) -> str:
     """Return the string at the path, or ""."""
     inner = field_at(value, *path)
     return inner if isinstance(inner, str) else ""
+
+
+def drop_nulls(value: object) -> Any:
+    """Return the value without null fields at any depth, which the API treats as absent."""
+    if isinstance(value, Mapping):
+        return {k: drop_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [drop_nulls(v) for v in value]
+    return value

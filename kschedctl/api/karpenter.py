@@ -198,7 +198,7 @@ class NodeClass(Struct, frozen=True):
     @property
     def max_pods(self) -> int | None:
         """The maximum number of pods per node, or None if the machine type decides."""
-        return self.spec.kubelet.max_pods if self.spec.max_pods is None else self.spec.max_pods
+        return self.spec.max_pods if self.spec.max_pods is not None else self.spec.kubelet.max_pods
 
     @property
     def root_disk_size(self) -> str | None:
@@ -208,9 +208,10 @@ class NodeClass(Struct, frozen=True):
             return None
         if spec.os_disk_size_gb is not None:
             return f"{spec.os_disk_size_gb}G"
-        mappings = spec.block_device_mappings
-        root_volumes = [each for each in mappings if each.root_volume] or (mappings if len(mappings) == 1 else ())
-        return next((each.ebs.volume_size for each in root_volumes), spec.ephemeral_storage.size)
+        for mapping in spec.block_device_mappings:
+            if mapping.root_volume or len(spec.block_device_mappings) == 1:
+                return mapping.ebs.volume_size
+        return spec.ephemeral_storage.size
 
     @property
     def not_ready_reason(self) -> str:
@@ -218,8 +219,8 @@ class NodeClass(Struct, frozen=True):
 
         It is "" if the NodeClass is ready or has no conditions yet.
         """
-        failed_conditions = [each for each in self.status.conditions if each.status == "False"]
-        if not any(each.type == "Ready" for each in failed_conditions):
+        failed_conditions = [condition for condition in self.status.conditions if condition.status == "False"]
+        if not any(condition.type == "Ready" for condition in failed_conditions):
             return ""
-        causes = [each for each in failed_conditions if each.type != "Ready"] or failed_conditions
-        return "; ".join(each.message or each.reason or each.type for each in causes)
+        causes = [condition for condition in failed_conditions if condition.type != "Ready"] or failed_conditions
+        return "; ".join(condition.message or condition.reason or condition.type for condition in causes)

@@ -99,7 +99,11 @@ def _declare_kind(
     watched_by_scheduler: bool = False,
     names: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field of Objects. ``versions`` are oldest first, and a plain string never expires."""
+    """Declare a field of Objects with the ApiKind in its metadata.
+
+    ``versions`` are oldest first, and a version that is a plain string never expires. The name and the kind default to
+    the name of the struct.
+    """
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
     readable_versions = []
@@ -151,7 +155,9 @@ def _declare_admission_hook(kind: str) -> Any:
 
 STATUS_MAP, PRIORITY_MAP = "cluster-autoscaler-status", "cluster-autoscaler-priority-expander"
 AUTOSCALER_MAPS = (STATUS_MAP, PRIORITY_MAP)
-"""The names of the only ConfigMaps that are read. Others may contain anything."""
+KUEUE_MAP = "kueue-manager-config"
+_CONFIG_MAP_HOMES = {**dict.fromkeys(AUTOSCALER_MAPS, "kube-system"), KUEUE_MAP: "kueue-system"}
+"""The only ConfigMaps that are read, and their namespaces. Others may contain anything."""
 _CORE, _APPS, _STORAGE, _DEVICES = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
 _PRIORITIES, _COSCHEDULING = "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"
 _KARPENTER = ("karpenter.sh/v1beta1", "karpenter.sh/v1")
@@ -442,7 +448,7 @@ class Objects:
         read_for=ReadFor.ELSEWHERE,
     )
     config_maps: tuple[api.ConfigMap, ...] = _declare_kind(
-        api.ConfigMap, _CORE, read_for=ReadFor.CREATION, home="kube-system", names=AUTOSCALER_MAPS
+        api.ConfigMap, _CORE, read_for=ReadFor.CREATION, names=tuple(_CONFIG_MAP_HOMES)
     )
     resource_quotas: tuple[api.ResourceQuota, ...] = _declare_kind(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
     limit_ranges: tuple[api.LimitRange, ...] = _declare_kind(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
@@ -558,6 +564,14 @@ def is_read_name(kind: str, name: object) -> bool:
     """Return whether objects of the kind are read if they have this name."""
     read_names = KINDS[kind].names if kind in KINDS else frozenset()
     return not read_names or name in read_names
+
+
+def get_home(kind: str, name: str = "") -> str:
+    """Return the namespace to read objects of the kind in if listing all namespaces is forbidden, or "" for any.
+
+    ``name`` is the only name that is read, or "" for all.
+    """
+    return _CONFIG_MAP_HOMES.get(name, "") if name else KINDS[kind].home
 
 
 def is_operated(kind: str) -> bool:

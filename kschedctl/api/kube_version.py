@@ -13,7 +13,7 @@ from kschedctl.errors import ConfigurationError
 T_co = TypeVar("T_co", covariant=True)
 
 OLDEST_MINOR, VERIFIED_MINOR, NEWEST_MINOR = 30, 36, 37
-"""The oldest and the newest that are replayed, and the newest of which a real kube-scheduler computed the answers."""
+"""The oldest replayed minor version, the newest compared with a real kube-scheduler, and the newest replayed."""
 KUBE_VERSION = f"1.{VERIFIED_MINOR}"
 NEWEST_PATCH = 999
 _VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?:[-+].*)?")
@@ -78,6 +78,7 @@ class MixedVersion(KubeVersion):
         return mixed
 
     def version_for(self, change: str) -> KubeVersion:
+        """Return the mix's version if it has the change, or else this version."""
         return KubeVersion.parse_supported(self.mix.version) if change in self.mix.changes else self
 
 
@@ -90,11 +91,13 @@ def clamp_minor(minor: int) -> int:
 
 
 def describe_substitute(server_version: str, minor: int) -> str:
-    """Return the note on a server whose version is not replayed or not verified, or ""."""
+    """Return a note on a server whose version is not replayed or not verified, or "" for a verified version."""
     closest = clamp_minor(minor)
+    if closest == minor and minor <= VERIFIED_MINOR:
+        return ""
     if closest == minor:
         unverified = f"the rules of 1.{minor} were not compared with a real kube-scheduler: see kschedctl versions"
-        return f"the server is {server_version}: {unverified}" if minor > VERIFIED_MINOR else ""
+        return f"the server is {server_version}: {unverified}"
     order = "newer" if minor > closest else "older"
     return f"the server is {server_version}, {order} than what can be replayed: the rules of 1.{closest} are used"
 
@@ -109,7 +112,9 @@ def reaches(version: KubeVersion, since: str) -> bool:
     [False, True, False, True, True]
     """
     releases = [(int(minor), int(patch or 0)) for minor, patch in re.findall(r"1\.(\d+)(?:\.(\d+))?", since)]
-    return any(version >= release and (version.minor == release[0] or release == releases[-1]) for release in releases)
+    if releases and version >= releases[-1]:  # all later minor versions include the newest release
+        return True
+    return any(version.minor == minor and version.patch >= patch for minor, patch in releases)
 
 
 class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):

@@ -76,6 +76,7 @@ class Requirement:
                 return value is not None
             case "!":
                 return value is None
+        # Only gt and lt remain, which compare integers.
         number = None if value is None else parse_int64(value)
         bound = parse_int64(self.values[0]) if len(self.values) == 1 else None
         if number is None or bound is None:
@@ -83,11 +84,14 @@ class Requirement:
         return number > bound if self.operator == GREATER_THAN else number < bound
 
     def __str__(self) -> str:
-        if self.operator in (EXISTS, DOES_NOT_EXIST):
-            return f"!{self.key}" if self.operator == DOES_NOT_EXIST else self.key
+        if self.operator == DOES_NOT_EXIST:
+            return f"!{self.key}"
+        if self.operator == EXISTS:
+            return self.key
         values = ",".join(sorted(self.values))
-        symbol = _SYMBOLS.get(self.operator, self.operator)
-        return f"{self.key}{symbol}({values})" if self.operator in (IN, NOT_IN) else f"{self.key}{symbol}{values}"
+        if self.operator in (IN, NOT_IN):
+            values = f"({values})"
+        return f"{self.key}{_SYMBOLS.get(self.operator, self.operator)}{values}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Selector:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Selector], tuple[tuple[Requirement, ...], bool]]:
-        return Selector, (self.requirements, self.matches_nothing)  # texts have another hash in another process
+        return Selector, (self.requirements, self.matches_nothing)  # without the hash, which differs between processes
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels satisfy every requirement."""
@@ -114,7 +118,7 @@ class Selector:
 
     @property
     def selects_everything(self) -> bool:
-        """Whether the selector selects everything."""
+        """Whether the selector matches all labels, because it has no requirements."""
         return not self.requirements and not self.matches_nothing
 
     @property
@@ -136,14 +140,14 @@ def build_selector(requirements: Iterable[Requirement]) -> Selector:
 
 
 def build_requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
-    """Build a validated requirement. Raises SelectorError."""
+    """Build a requirement, whose ``path`` is used in errors. Raises SelectorError if it is invalid."""
     if errors := validate_requirement(key, operator, values, path):
         raise SelectorError(format_aggregate(errors))
     return Requirement(key, operator, tuple(values or ()))
 
 
 def selector_from_set(labels: Mapping[str, str]) -> Selector:
-    """Build the selector of a map of labels, such as a pod's nodeSelector. As upstream, nothing is validated."""
+    """Build the selector of a map of labels, such as a pod's nodeSelector, without validation, as upstream does."""
     return build_selector(Requirement(key, EQUALS, (value,)) for key, value in labels.items())
 
 
@@ -176,9 +180,9 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
     if operator in (GREATER_THAN, LESS_THAN):
         problem = "for 'Gt', 'Lt' operators, the value must be an integer"
         errors += [
-            format_invalid(f"{values_path}[{i}]", v, problem)
-            for i, v in enumerate(values or ())
-            if parse_int64(v) is None
+            format_invalid(f"{values_path}[{i}]", value, problem)
+            for i, value in enumerate(values or ())
+            if parse_int64(value) is None
         ]
     if operator not in OPERATORS:
         errors.append(format_not_supported(join_path(path, "operator"), operator, OPERATORS))
@@ -189,7 +193,7 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
 
 
 def _validate_value_count(operator: str, count: int) -> str:
-    """Return the problem with the number of values, or ""."""
+    """Return the problem with the number of an operator's values, or ""."""
     if operator in (IN, NOT_IN) and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
@@ -226,15 +230,21 @@ def find_label_value_errors(value: str) -> tuple[str, ...]:
 
 def _validate_syntax(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
     """Return the errors of a text that exceeds a number of bytes or does not match a pattern."""
-    too_long = () if len(text.encode()) <= limit else (f"must be no more than {limit} bytes",)
-    return too_long if re.fullmatch(pattern, text) else (*too_long, error)
+    errors = []
+    if len(text.encode()) > limit:
+        errors.append(f"must be no more than {limit} bytes")
+    if not re.fullmatch(pattern, text):
+        errors.append(error)
+    return tuple(errors)
 
 
 def parse_int64(text: str) -> int | None:
-    """Parse a string like Go's ParseInt(text, 10, 64). Return None if that fails."""
-    if (match := _INTEGER.fullmatch(text)) is None:
+    """Parse a string like Go's ParseInt(text, 10, 64). Return None if it is not an integer or exceeds an int64."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         return None
-    number = int(match[1] + match[2])
+    sign, digits = match.groups()
+    number = int(sign + digits)
     return number if INT64_MIN <= number <= INT64_MAX else None
 
 
@@ -248,7 +258,8 @@ def join_path(path: str, name: str) -> str:
 
 def format_invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
     """Format an "Invalid value" error. An absent list is shown as null, as in Go."""
-    return f"{path}: Invalid value: {go_quote(value) if isinstance(value, str) else dump_go_json(value)}: {problem}"
+    shown_value = go_quote(value) if isinstance(value, str) else dump_go_json(value)
+    return f"{path}: Invalid value: {shown_value}: {problem}"
 
 
 def format_not_supported(path: str, value: str, supported: Iterable[str]) -> str:
@@ -271,7 +282,7 @@ def parse_selector(text: str) -> Selector:
 
 
 class _Parser:
-    """A single pass over the tokens of a selector. An empty token marks the end."""
+    """A parser that passes once over the tokens of a selector. An empty token marks the end."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = [*_TOKEN.findall(text), ""]
@@ -313,7 +324,8 @@ class _Parser:
     def parse_requirement(self) -> Requirement:
         """Parse a requirement such as `a`, `!a`, `a=b` or `a in (b, c)`. Raises SelectorError."""
         is_negated = self.token == "!"
-        self.position += is_negated
+        if is_negated:
+            self.position += 1
         key = self.next()
         if not _is_identifier(key):
             raise SelectorError(f"found '{key}', expected: identifier")
@@ -332,13 +344,15 @@ class _Parser:
         """Parse the value after an operator, which may be empty. Raises SelectorError."""
         if self.token in ("", ","):
             return ""
-        if not _is_identifier(value := self.next()):
+        value = self.next()
+        if not _is_identifier(value):
             raise SelectorError(f"found '{value}', expected: identifier")
         return value
 
     def parse_values(self) -> set[str]:
-        """Parse a list of values in parentheses. Raises SelectorError."""
-        if (opening := self.next()) != "(":
+        """Parse a list of values in parentheses, in which a value may be empty. Raises SelectorError."""
+        opening = self.next()
+        if opening != "(":
             raise SelectorError(f"found '{opening}' expected: '('")
         if self.token not in (")", ",") and not _is_identifier(self.token):
             raise SelectorError(f"found '{self.token}', expected: ',', ')' or identifier")

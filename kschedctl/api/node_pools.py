@@ -103,10 +103,14 @@ POOL_NAMES = (
 
 
 def find_pool(node: Node) -> str:
-    """Return the name of the node's pool, or "" if no label or annotation names it."""
+    """Return the name of the node's pool, or "" if no label or annotation names it.
+
+    Providers' labels take precedence over other labels that usually name a pool, and labels over the annotation.
+    """
     labels = node.metadata.labels
-    if provider_pool := next((labels[label.key] for label in POOL_LABELS if label.key in labels), ""):
+    provider_pool = next((labels[label.key] for label in POOL_LABELS if label.key in labels), "")
+    if provider_pool:
         return provider_pool
-    by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
-    named = next((by_name[name] for name in POOL_NAMES if name in by_name), "")
-    return named or node.metadata.annotations.get(POOL_ANNOTATION, "")
+    values_by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
+    usual_pool = next((values_by_name[name] for name in POOL_NAMES if name in values_by_name), "")
+    return usual_pool or node.metadata.annotations.get(POOL_ANNOTATION, "")

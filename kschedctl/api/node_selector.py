@@ -183,26 +183,27 @@ def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str 
 
 def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
     """Compile the required node affinity of a pod. Parse errors are raised when matching."""
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return RequiredNodeAffinity(
-        api_labels.selector_from_set(spec.node_selector), None if required is None else compile_node_selector(required)
-    )
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    compiled_affinity = None if required is None else compile_node_selector(required)
+    return RequiredNodeAffinity(api_labels.selector_from_set(spec.node_selector), compiled_affinity)
 
 
 def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
-    """Compile a term, or return a term with its errors."""
+    """Compile a term. A term with errors has nothing but its errors."""
     selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
     fields_path = join_path(path, "matchFields")
-    errors += [
-        error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{fields_path}[{i}]")
-    ]
-    return CompiledTerm(errors=tuple(errors)) if errors else CompiledTerm(selector, tuple(term.match_fields))
+    for i, field in enumerate(term.match_fields):
+        errors += _validate_field(field, f"{fields_path}[{i}]")
+    if errors:
+        return CompiledTerm(errors=tuple(errors))
+    return CompiledTerm(selector, tuple(term.match_fields))
 
 
 def compile_requirements(requirements: Iterable[SelectorRequirement], path: str) -> tuple[Selector, list[str]]:
     """Return the conjunction of the valid requirements, and the errors of the invalid ones."""
-    valid, errors = [], []
+    valid_requirements: list[Requirement] = []
+    errors: list[str] = []
     for i, requirement in enumerate(requirements):
         requirement_path = f"{path}[{i}]"
         operator = _OPERATORS.get(requirement.operator)
@@ -214,9 +215,11 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
         requirement_errors = api_labels.validate_requirement(
             requirement.key, operator, requirement.values, requirement_path
         )
-        errors += requirement_errors
-        valid += [] if requirement_errors else [Requirement(requirement.key, operator, tuple(requirement.values or ()))]
-    return api_labels.build_selector(valid), errors
+        if requirement_errors:
+            errors += requirement_errors
+        else:
+            valid_requirements.append(Requirement(requirement.key, operator, tuple(requirement.values or ())))
+    return api_labels.build_selector(valid_requirements), errors
 
 
 def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
@@ -233,8 +236,9 @@ def _matches_field(field: SelectorRequirement, node_name: str) -> bool:
 
     Fields other than metadata.name are empty.
     """
-    actual = node_name if field.key == _NAME_FIELD else ""
-    return ((actual,) == tuple(field.values or ())) == (field.operator == "In")
+    actual_value = node_name if field.key == _NAME_FIELD else ""
+    is_equal = tuple(field.values or ()) == (actual_value,)
+    return is_equal if field.operator == "In" else not is_equal
 
 
 def _is_empty(term: NodeSelectorTerm) -> bool:

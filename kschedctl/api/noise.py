@@ -55,7 +55,7 @@ def is_read_annotation(annotation: str) -> bool:
 
 
 def strip_noise(obj: S) -> S:
-    """Return the object without data that nothing reads."""
+    """Return the object without data that nothing reads, as listed above, or the same object if it has none."""
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:
         annotations = {key: value for key, value in meta.annotations.items() if is_read_annotation(key)}
@@ -75,7 +75,10 @@ def strip_noise(obj: S) -> S:
 
 
 def hash_host_path(volume: Volume) -> Volume:
-    """Replace the volume's host path by a digest, since scheduling only compares host paths."""
+    """Return the volume with its host path replaced by a digest, since scheduling only compares host paths.
+
+    A path that looks like a digest is kept, so that a second call changes nothing.
+    """
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):
         return volume

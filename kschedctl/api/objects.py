@@ -697,7 +697,7 @@ class ServiceAccount(Struct, frozen=True):
 
 
 class ConfigMap(Struct, frozen=True):
-    """A ConfigMap with the status or the settings of an autoscaler."""
+    """A ConfigMap with the status or the settings of an autoscaler, or with those of Kueue."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}

@@ -15,6 +15,7 @@ from kschedctl.api.api_versions import get_group
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
+from kschedctl.api.operated_pod_sets import NO_POD_SETS, OperatedPodSets, read_pod_sets
 
 KUBERNETES_PROJECTS_WITH_PODS = frozenset({"jobset.x-k8s.io", "leaderworkerset.x-k8s.io"})
 """The only API groups that end with ``.k8s.io`` and have resources whose controllers create pods directly."""
@@ -77,11 +78,14 @@ class OperatorResource(Struct, frozen=True):
     message: str = ""
     """The message in the operator's words."""
     conditions: tuple[Condition, ...] = ()
+    pod_sets: OperatedPodSets = NO_POD_SETS
+    """The pods by which Kueue admits the resource."""
 
     def __post_init__(self) -> None:
         spec, status = self.spec, self.status
         if isinstance(spec, Mapping):
             _set_field(self, "expected_pods", count_requested_pods(spec))
+            _set_field(self, "pod_sets", read_pod_sets(spec, self.metadata.annotations))
             policy = object_at(spec, "runPolicy")
             _set_field(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
         if isinstance(status, Mapping):

@@ -24,12 +24,12 @@ Quantities = dict[str, Quantity]
 class ComparedRequests(StrEnum):
     """The requests of which the largest counts while a pod is resized: desired, allocated and actuated."""
 
-    PER_CONTAINER = "of each container"
-    SUMMED = "of all containers together"
+    PER_CONTAINER = "per container"
+    SUMMED = "summed over all containers"
 
 
 COMPARED = ByVersion(
-    "of what the largest counts while a pod is resized: what it wants, was promised and runs with",
+    "while a pod is resized, the largest of desired, allocated and actual requests counts",
     (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
 )

@@ -6,6 +6,8 @@ pkg/apis/batch/v1alpha1 of volcano-sh/apis. Where v1beta2 renamed a field of Kue
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kschedctl.api.objects import (
     Condition,
     Int64,
@@ -17,6 +19,19 @@ from kschedctl.api.objects import (
     Taint,
     Toleration,
 )
+
+
+class KueueRelease(StrEnum):
+    """A release of Kueue that can be replayed."""
+
+    V0_19 = "0.19"
+    """0.19.2."""
+    V0_20 = "0.20"
+    """The development branch after 0.19."""
+
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""The label of a job or a pod that names its LocalQueue."""
 
 Amount = str | int | float
 """A quantity as it is written in a document."""

@@ -256,6 +256,14 @@ def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
     return ReplicaSetManifest(metadata, WorkloadSpec(spec.replicas, selector, template))
 
 
+def with_replicas(workload: Struct, replicas: int) -> Struct:
+    """Return the workload with this number of replicas, whatever its kind calls them."""
+    spec = workload.spec  # type: ignore[attr-defined]
+    fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
+    existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
+    return replace(workload, spec=replace(spec, **existing_fields)) if existing_fields else workload
+
+
 def _default_replicas(replicas: int | None) -> int:
     """Return the number of replicas, which is 1 if it is not set."""
     return 1 if replicas is None else replicas

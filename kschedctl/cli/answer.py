@@ -31,11 +31,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     def with_provenance(self, command: str) -> Self:
         """Return the answer with the time and the command line, which saved reports show."""
-        facts = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
-        return replace(self, style=replace(self.style, about=(*self.style.about, *facts)))
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        about = (*self.style.about, ("made", now), ("command", command))
+        return replace(self, style=replace(self.style, about=about))
 
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""
         if self.style.plots and not find_plots(build_page(self.document, self.style)):
-            log.warning("note: this answer has no plots, and --plot adds nothing to it")
+            log.warning("note: this answer has no plots, so --plot adds nothing")
         return RENDERERS[self.format](self.document, self.style)

@@ -30,14 +30,14 @@ SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes":
 """Setting of Karpenter -> the type of its value."""
 GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
 """Feature gates of Karpenter."""
-_TYPES_SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
+_TYPES_SHAPE = "expected a list of types, as Karpenter's kwok provider reads it"
 NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
 POOL_KINDS = LiveKinds(("NodePool", *NODE_CLASSES))
 """Kinds that describe Karpenter's node pools."""
 KARPENTER_KINDS = POOL_KINDS.union(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
 """Kinds that Karpenter reads and kube-scheduler does not."""
 GROUPS, OPTIONS = "nodeGroups", "options"
-_GROUPS_SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
+_GROUPS_SHAPE = "expected nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
 MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
 AUTOSCALER_STATUS_KINDS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
 """Kinds that show node groups, their owners and the DaemonSets of a new node."""
@@ -82,13 +82,15 @@ class KarpenterInput(InstanceTypeInput):
         ),
     ] = None
 
-    def arguments(self) -> list[str]:
-        """Return the options that name the same instance types and settings again."""
-        types = ["--instance-types", self.instance_types] if self.instance_types else []
-        return [*types, *(part for setting in self.karpenter or () for part in ("--karpenter", setting))]
+    def to_arguments(self) -> list[str]:
+        """Return the command-line options that name these instance types and settings."""
+        arguments = ["--instance-types", self.instance_types] if self.instance_types else []
+        for setting in self.karpenter or ():
+            arguments += ["--karpenter", setting]
+        return arguments
 
     def parse_settings(self) -> JsonObject:
-        """Parse the values of `--karpenter` into a document. Raises UsageError for an unknown setting."""
+        """Parse the values of `--karpenter` into a document. Raises UsageError for an unknown setting or value."""
         settings: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
@@ -99,7 +101,7 @@ class KarpenterInput(InstanceTypeInput):
                 settings[name] = SETTINGS[name](value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
-                raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
+                raise UsageError(f"--karpenter {text}: needs SETTING=VALUE of a known setting", hint=f"known: {known}")
         return {**settings, "featureGates": gates} if gates else settings
 
 
@@ -131,10 +133,12 @@ class NodeGroupInput:
         """Whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
-    def arguments(self) -> list[str]:
-        """Return the options that name the same groups again."""
-        named = {"--node-groups": self.node_groups, "--pool-label": self.pool_label}
-        return [part for option, value in named.items() if value for part in (option, value)]
+    def to_arguments(self) -> list[str]:
+        """Return the command-line options that name these groups."""
+        arguments = ["--node-groups", self.node_groups] if self.node_groups else []
+        if self.pool_label:
+            arguments += ["--pool-label", self.pool_label]
+        return arguments
 
     def read_groups(self) -> UserGroups:
         """Read the groups and flags that the options name. Raises InputError."""
@@ -143,12 +147,13 @@ class NodeGroupInput:
         if not self.node_groups:
             return UserGroups(label=self.pool_label)
         entries = read_objects(self.node_groups)
+        # A file has either one document with groups and options, or only the groups
         document: JsonObject = entries[0] if len(entries) == 1 and GROUPS in entries[0] else {GROUPS: entries}
-        named = document[GROUPS]
+        groups = document[GROUPS]
         options = document.get(OPTIONS) or {}
-        if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
+        if not isinstance(groups, list) or not isinstance(options, dict) or not all(map(_has_id, groups)):
             raise InputError("no node groups", where=self.node_groups, hint=_GROUPS_SHAPE)
-        return UserGroups(named, options, self.pool_label, self.node_groups)
+        return UserGroups(groups, options, self.pool_label, self.node_groups)
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,9 @@ class Autoscalers:
     @property
     def live(self) -> LiveKinds:
         """The kinds to read from a live cluster in addition to those that plugins read."""
-        of_karpenter = KARPENTER_KINDS if self.karpenter.instance_types or self.node_groups.is_given else NOTHING_MORE
-        return of_karpenter.union(AUTOSCALER_STATUS_KINDS)
+        options_are_given = bool(self.karpenter.instance_types) or self.node_groups.is_given
+        karpenter_kinds = KARPENTER_KINDS if options_are_given else NOTHING_MORE
+        return karpenter_kinds.union(AUTOSCALER_STATUS_KINDS)
 
     def simulate_growth(self, cluster: Cluster) -> NodeGrowth | None:
         """Simulate the nodes that the autoscaler adds for all pending pods. Return None without an autoscaler.

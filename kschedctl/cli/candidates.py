@@ -10,11 +10,13 @@ import os
 import re
 import select
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/@:+-]+")
 """Names that every shell takes as one word without quotes."""
@@ -25,7 +27,7 @@ MAX_SECONDS = 2.0
 MAX_NAMES = 500
 KINDS = {"pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "priority-classes": "PriorityClass"}
 CONFIGURED = ("contexts", "clusters", "users")
-VALUES = {
+OPTION_FIELDS = {
     "-f": "files",
     "--filename": "files",
     "--with-cluster": "files",
@@ -35,6 +37,7 @@ VALUES = {
     "--context": "context",
     "--kubeconfig": "kubeconfig",
 }
+"""Option -> the field of SourceWords that collects its values."""
 
 
 @dataclass
@@ -53,13 +56,16 @@ class SourceWords:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> SourceWords:
-        """Parse the words of a command line, of which the last is the current one."""
+        """Parse the words of a command line, of which the last is the current one. Other options are ignored."""
         line = cls(current=words[-1] if words else "")
-        earlier = iter(words[:-1])
-        for word in earlier:
+        remaining_words = iter(words[:-1])
+        for word in remaining_words:
             option, equals, value = word.partition("=")
-            if option in VALUES:
-                getattr(line, VALUES[option]).append(os.path.expanduser(value if equals else next(earlier, "")))
+            if option in OPTION_FIELDS:
+                if not equals:
+                    value = next(remaining_words, "")
+                values = getattr(line, OPTION_FIELDS[option])
+                values.append(os.path.expanduser(value))
             line.demo |= word == "--demo"
             line.recursive |= word in ("-R", "--recursive")
         return line
@@ -71,13 +77,15 @@ class SourceWords:
 
     @property
     def kubeconfigs(self) -> list[str]:
-        """The kubeconfig files to read."""
-        listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
-        return self.kubeconfig[-1:] or [os.path.expanduser(path) for path in listed.split(os.pathsep) if path]
+        """The kubeconfig files to read: the last one on the command line, else those of $KUBECONFIG or the default."""
+        if self.kubeconfig:
+            return [self.kubeconfig[-1]]
+        paths = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        return [os.path.expanduser(path) for path in paths.split(os.pathsep) if path]
 
 
 def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
-    """Return the names that are found within the time limits, and suppress all error messages."""
+    """Return the names that are found within the time limits; none after an error, or without `fork`."""
     if not hasattr(os, "fork"):
         return []
     return run_with_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()
@@ -90,7 +98,7 @@ def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
     if not child:
         with suppress(BaseException):
             os.close(reader)
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the signal ends the process once its time is up
             signal.setitimer(signal.ITIMER_PROF, seconds)
             with open(writer, "w", encoding="utf-8", errors="replace") as file:
                 file.write(work())
@@ -103,9 +111,10 @@ def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
 
 
 def _exited_normally(child: int) -> bool:
-    """Return whether the process ended by itself. A signal may have ended it in the middle of a name."""
+    """Wait for the process, and return whether it ended by itself. A signal may have ended it within a name."""
     with suppress(ChildProcessError):
-        return os.waitpid(child, 0)[1] == 0
+        _, status = os.waitpid(child, 0)
+        return status == 0
     return True
 
 
@@ -126,8 +135,7 @@ def iter_candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
     """Yield at most MAX_NAMES names that begin with the current word. Raises any error of reading."""
     line = SourceWords.parse(words)
     names = (name for name in _iter_names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
-    for _, name in zip(range(MAX_NAMES), dict.fromkeys(names), strict=False):
-        yield name
+    yield from islice(dict.fromkeys(names), MAX_NAMES)
 
 
 def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
@@ -141,35 +149,62 @@ def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
 
         yield from merge_kubeconfigs(line.kubeconfigs)[kind]
         return
-    listed, home = _list_objects(KINDS[kind], line)
-    if kind == "namespaces" and line.offline:  # files often have the pods alone
-        listed += [("", pod[0], False) for pod in _list_objects("Pod", line)[0]]
-    if kind != "pods":
-        yield from sorted(key[1] for key in listed)
+    objects, default_namespace = _list_objects(KINDS[kind], line)
+    if kind == "pods":
+        yield from _iter_pod_names(objects, default_namespace, line)
         return
-    for namespace, name, _ in sorted(listed, key=lambda key: (not key[2], key[0] != home, key)):
-        if namespace == home and not line.current.startswith(f"{namespace}/"):
+    names = [name for _, name, _ in objects]
+    if kind == "namespaces" and line.offline:  # files often have only pods
+        pods, _ = _list_objects("Pod", line)
+        names += [namespace for namespace, _, _ in pods]
+    yield from sorted(names)
+
+
+ObjectName = tuple[str, str, bool]
+"""The namespace and the name of an object, and whether it is a pending pod."""
+
+
+def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: SourceWords) -> Iterator[str]:
+    """Yield the names of pods, pending ones first, then those of the default namespace.
+
+    Pods of other namespaces get `namespace/name`, and are left out if the command line names a namespace.
+    """
+    for namespace, name, _ in sorted(pods, key=lambda pod: (not pod[2], pod[0] != default_namespace, pod)):
+        if namespace == default_namespace and not line.current.startswith(f"{namespace}/"):
             yield name
         elif not line.namespace:
             yield f"{namespace}/{name}"
 
 
-def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bool]], str]:
-    """Return (namespace, name, is pending) of all objects of a kind, and the default namespace."""
+class _ObjectNames(NamedTuple):
+    """The names of all objects of a kind, and the default namespace."""
+
+    objects: list[ObjectName]
+    default_namespace: str
+
+
+def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
+    """List all objects of a kind in the files, the snapshot or the live cluster.
+
+    From a live cluster, only objects of one namespace are listed: that of the current word, else the default one.
+    """
     from kschedctl.sources.completion_names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
 
-    home = line.namespace[-1] if line.namespace else "default"
+    default_namespace = line.namespace[-1] if line.namespace else "default"
     if line.files or line.demo:
         from kschedctl import demo  # noqa: PLC0415
 
         embedded = [str(file) for file in demo.files()] if line.demo else []
-        return list(iter_names_in_files([*embedded, *line.files], kind, line.recursive)), home
+        objects = iter_names_in_files([*embedded, *line.files], kind, line.recursive)
+        return _ObjectNames(list(objects), default_namespace)
     if line.snapshots:
-        return list(list_names_in_snapshot(line.snapshots[-1], kind)), home
+        return _ObjectNames(list(list_names_in_snapshot(line.snapshots[-1], kind)), default_namespace)
     from kschedctl.sources.live import names as live_names  # noqa: PLC0415
 
     config = merge_kubeconfigs(line.kubeconfigs)
-    context = (line.context or [""])[-1]
-    home = home if line.namespace else live_names.get_default_namespace(config, context)
-    typed = line.current.partition("/")[0] if "/" in line.current else ""
-    return list(live_names.list_names(config, context, kind, typed or home)), home
+    context = line.context[-1] if line.context else ""
+    if not line.namespace:
+        default_namespace = live_names.get_default_namespace(config, context)
+    typed_namespace, slash, _ = line.current.partition("/")
+    namespace = typed_namespace if slash and typed_namespace else default_namespace
+    return _ObjectNames(list(live_names.list_names(config, context, kind, namespace)), default_namespace)

@@ -48,13 +48,14 @@ def complete(words: Sequence[str]) -> int:
 
 
 def find_completions(words: Sequence[str]) -> Completions:
-    """Return the completions that begin like the last word."""
+    """Return the completions that begin like the last word. After `--option=`, they are values of the option."""
     typed = _join_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
         return _filter_by_prefix(_list_completions(typed), typed[-1])
     completions = _filter_by_prefix(_list_completions([*typed[:-1], option, value]), value)
-    if typed[-1] != words[-1]:  # a shell for which = parts words
+    shell_splits_at_equals = typed[-1] != words[-1]
+    if shell_splits_at_equals:
         return completions
     return completions._replace(words=[(f"{option}={word}", meaning) for word, meaning in completions.words])
 
@@ -80,26 +81,32 @@ def _filter_by_prefix(completions: Completions, current: str) -> Completions:
 
 
 def _list_completions(typed: Sequence[str]) -> Completions:
-    """Return all completions that may follow the words, whatever is typed already."""
+    """Return all completions that may follow the words, whatever is typed already of the last one.
+
+    They are the value of the option before, a rule after `lint explain`, options after a hyphen, else an argument.
+    """
     *earlier, current = typed
-    named = next((word for word in earlier if word in COMMANDS), "")
-    if not named:
+    command_name = next((word for word in earlier if word in COMMANDS), "")
+    if not command_name:
         if current.startswith("-"):
             return Completions([("--help", ""), ("--version", "")])
         return Completions([(name, command.summary) for name, command in COMMANDS.items()])
-    command = read_outline(named)
-    chosen = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
-    shown = [chosen] if chosen else [*command.subcommands.values()] or [command]
-    options = [option for outline in shown for option in outline.options]
+
+    # Until a subcommand is typed, the options of all subcommands are offered
+    command = read_outline(command_name)
+    subcommand = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
+    outlines = [subcommand] if subcommand else [*command.subcommands.values()] or [command]
+    options = [option for outline in outlines for option in outline.options]
+
     for option in options:
         if earlier[-1] in option.names and option.takes_value:
             return _complete_value(option, typed)
-    if [named, "explain"] == ["lint", earlier[-1]]:
+    if command_name == "lint" and earlier[-1] == "explain":
         return _complete_names("rules", typed)
     if current.startswith("-"):
         return Completions({name: option.help for option in options for name in option.names}.items())
-    metavars = [metavar for outline in shown for metavar in outline.argument_metavars]
-    return _complete_argument([] if chosen else command.subcommands, metavars, typed)
+    metavars = [metavar for outline in outlines for metavar in outline.argument_metavars]
+    return _complete_argument([] if subcommand else command.subcommands, metavars, typed)
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
@@ -110,14 +117,14 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
     return Completions(_iter_choices(option.metavar), FILES_TOO if "FILE" in option.metavar else NO_FILES)
 
 
-def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
+def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
     """Return the completions of an argument, which depend on the metavars of the command's arguments."""
     metavar_text = " ".join(metavars)
     if "POD" in metavar_text:
         return _complete_names("pods", typed)
     if "NODE" in metavar_text:
         return _complete_names("nodes", typed)
-    words = [(word, "") for word in inner]
+    words = [(word, "") for word in subcommands]
     words += [pair for metavar in metavars for pair in _iter_choices(metavar)]
     takes_file = re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text)
     return Completions(words, FILES_TOO if takes_file else NO_FILES)
@@ -141,6 +148,7 @@ def _complete_names(kind: str, typed: Sequence[str]) -> Completions:
 
 
 def _collapse_whitespace(text: str) -> str:
+    """Replace each run of whitespace by one space, so that a meaning fits on a line."""
     return " ".join(text.split())
 
 
@@ -167,12 +175,19 @@ class CommandOutline(NamedTuple):
 
 def build_outline(command: Any) -> CommandOutline:
     """Build the outline of a command, as typer runs it."""
-    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     return CommandOutline(
-        tuple(OptionOutline(tuple(p.opts), p.metavar or "", p.help or "", not (p.is_flag or p.count)) for p in options),
-        tuple(p.metavar or "" for p in command.params if p.param_type_name == "argument"),
+        tuple(_build_option_outline(option) for option in options if not option.hidden),
+        tuple(argument.metavar or "" for argument in arguments),
         {name: build_outline(subcommand) for name, subcommand in getattr(command, "commands", {}).items()},
     )
+
+
+def _build_option_outline(option: Any) -> OptionOutline:
+    """Build the outline of an option. Flags and counted options take no value."""
+    takes_value = not (option.is_flag or option.count)
+    return OptionOutline(tuple(option.opts), option.metavar or "", option.help or "", takes_value)
 
 
 def read_outline(name: str) -> CommandOutline:

@@ -15,15 +15,15 @@ import typer
 from kschedctl.api.workloads import get_identity, get_pod_template
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import connect_to_cluster
+from kschedctl.cli.source import connect_to_cluster, get_origin_file
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.sources.output_file import validate_output_files
 from kschedctl.sources.read import read_documents
 
 if TYPE_CHECKING:
-    from kschedctl.sources.extenders.whole_pods import PodExtras
+    from kschedctl.sources.extender_recording import PodExtras
 
 
 log = logging.getLogger(__name__)
@@ -54,35 +54,36 @@ class Extending:
         """
         self._validate()
         if self.extender_answers is not None:
-            from kschedctl.sources.extenders.recording import RecordedAnswers  # noqa: PLC0415 - for few questions
+            from kschedctl.sources.extender_recording import RecordedAnswers  # noqa: PLC0415 - for few questions
 
             yield RecordedAnswers.read(self.extender_answers)
         elif not self.call_extenders:
             yield None
         else:
-            from kschedctl.sources.extenders.http import HTTPCaller  # noqa: PLC0415
-            from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-            from kschedctl.sources.extenders.whole_pods import WholePods  # noqa: PLC0415
+            from kschedctl.sources.extender_http import HTTPCaller  # noqa: PLC0415
+            from kschedctl.sources.extender_recording import Recorder, WholePods  # noqa: PLC0415
 
             recorder = Recorder(WholePods(HTTPCaller()))
             yield recorder
             if not recorder.call_count:
-                log.warning("note: no extender was asked: the configuration (--config) has none for these pods")
+                log.warning("note: no extender was called: the configuration (--config) has none for these pods")
             if self.record_extenders is not None:
                 recorder.write(self.record_extenders)
                 log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
 
-    def arguments(self) -> list[str]:
-        """Return the options that get the same answers from extenders again."""
-        answers = ["--extender-answers", self.extender_answers] if self.extender_answers else []
-        return ["--call-extenders"] * self.call_extenders + answers
+    def to_arguments(self) -> list[str]:
+        """Return the command-line options that get the same answers from extenders."""
+        arguments = ["--call-extenders"] if self.call_extenders else []
+        if self.extender_answers:
+            arguments += ["--extender-answers", self.extender_answers]
+        return arguments
 
     def _validate(self) -> None:
         """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
         if self.record_extenders is not None and not self.call_extenders:
-            raise UsageError("--record-extenders needs --call-extenders", hint="only what is asked can be recorded")
+            raise UsageError("--record-extenders needs --call-extenders", hint="only real answers can be recorded")
         validate_output_files(self.record_extenders)
 
 
@@ -97,12 +98,11 @@ def collect_pod_extras(
 ) -> None:
     """Give the extender caller the fields of the pods that kube-scheduler's plugins do not read.
 
-    They come from manifests, files and the live cluster.
+    They come from manifests, files and the live cluster. Nothing is collected unless extenders are really called.
     """
     if call is None:
         return
-    from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import PodExtras, Recorder  # noqa: PLC0415
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
@@ -112,27 +112,31 @@ def collect_pod_extras(
         written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
         if written is not None:
             full_pods[target.pod.key] = PodExtras.from_document(get_pod_template(written.document))
-        elif target.pod.metadata.uid or not target.note:  # none that is made up for the question
+        elif target.pod.metadata.uid or not target.note:  # it exists, and is not made up for the question
             remaining_keys.append(target.pod.key)
     _add_extras_from_files(full_pods, remaining_keys, inquiry)
-    if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
-        _add_extras_from_cluster(
-            full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source
-        )
+    is_live = not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None
+    if is_live:
+        missing_keys = [key for key in remaining_keys if key not in full_pods]
+        _add_extras_from_cluster(full_pods, missing_keys[:MAX_LIVE_PODS], source)
 
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
-    """Add the fields of pods whose files can be read again."""
-    from kschedctl.sources.extenders.whole_pods import PodExtras, iter_pod_documents  # noqa: PLC0415
+    """Add the fields of pods whose files can be read again. Large files and files with errors are skipped."""
+    from kschedctl.sources.extender_recording import PodExtras, iter_pod_documents  # noqa: PLC0415
 
-    origins = inquiry.cluster.origins
-    places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
-    for file in {place.rpartition(", document ")[0] or place for place in places.values()}:
+    keys = list(keys)
+    files = set()
+    for key in keys:
+        namespace, _, name = key.partition("/")
+        origin = inquiry.cluster.origins.get(("Pod", namespace, name), "")
+        files.add(get_origin_file(origin))
+    for file in files:
         if not Path(file).is_file() or Path(file).stat().st_size > MAX_FILE_BYTES:
             continue
         with suppress(KschedctlError):
-            pods = dict(iter_pod_documents(read_documents(file)))
-            full_pods.update({key: PodExtras.from_document(pods[key]) for key in places if key in pods})
+            documents = dict(iter_pod_documents(read_documents(file)))
+            full_pods.update({key: PodExtras.from_document(documents[key]) for key in keys if key in documents})
 
 
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
@@ -140,7 +144,7 @@ def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Se
 
     Pods that may not be read are skipped.
     """
-    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
 
     if not keys:

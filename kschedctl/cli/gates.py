@@ -18,8 +18,8 @@ RULES = {
     rule.id: rule
     for rule in (
         AuditRule("not-scheduled", "error", "Pods get no node", "They stay Pending", "Run kschedctl remedies"),
-        AuditRule("not-created", "error", "Pods are not created", "Admission refuses them", "Raise the limit"),
-        AuditRule("eviction-blocked", "error", "An eviction is refused", "The drain does not end", "Free its budget"),
+        AuditRule("not-created", "error", "Pods are not created", "Admission denies them", "Raise the limit"),
+        AuditRule("eviction-blocked", "error", "An eviction is denied", "The drain does not end", "Free its budget"),
         AuditRule("loss-not-borne", "error", "A loss has consequences", "Pods wait, or are evicted", "Add nodes"),
         AuditRule("lost", "error", "A pod is lost", "No controller creates it again", "Give it a controller"),
         AuditRule(
@@ -68,4 +68,6 @@ def _build_finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
     rule = RULES[problem.rule]
     finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))
-    return finding if place is None else replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)
+    if place is None:
+        return finding
+    return replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)

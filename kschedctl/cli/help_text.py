@@ -33,12 +33,15 @@ class HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer ex
     """A formatter that breaks no word and folds long lists of choices."""
 
     def write(self, string: str) -> None:
+        """Write folded text, with real hyphens."""
         super().write(string.replace(_HYPHEN, "-"))
 
     def write_text(self, text: str) -> None:
+        """Fold a paragraph and write it, without a break at hyphens."""
         super().write_text(text.replace("-", _HYPHEN))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
+        """Write a definition list, such as options with their meanings. Choices are folded at `|`."""
         room = self.width - self.current_indent
         definitions = [(_fold_choices(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
         super().write_dl(definitions, *widths, **named)
@@ -61,7 +64,7 @@ class HelpContext(_CONTEXT):  # type: ignore[misc]
 
 
 def _print_full_help(context: Any, option: object, is_set: bool) -> None:
-    """Print the help with all options and exit."""
+    """Print the help with all options and exit, if `--help-all` is given."""
     if is_set and not context.resilient_parsing:
         context.meta[ALL] = True
         typer.echo(context.get_help())
@@ -92,9 +95,16 @@ class GroupedOptions(TyperCommand):
         """Write the options by group, without the rare ones unless `--help-all` is given."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            panel = "Arguments" if parameter.param_type_name == "argument" else ""
-            if (ctx.meta.get(ALL) or not _is_rare(parameter)) and (record := parameter.get_help_record(ctx)):
-                panels.setdefault(panel or getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
+            if _is_rare(parameter) and not ctx.meta.get(ALL):
+                continue
+            record = parameter.get_help_record(ctx)
+            if not record:
+                continue
+            if parameter.param_type_name == "argument":
+                panel = "Arguments"
+            else:
+                panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            panels.setdefault(panel, []).append(record)
         for title, records in panels.items():
             with formatter.section(title):
                 formatter.write_dl(records)

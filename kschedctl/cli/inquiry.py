@@ -35,7 +35,7 @@ from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_read
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation_failures import CreationFailures
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
@@ -75,7 +75,7 @@ class Inquiry:
 
     @cached_property
     def creation_failures(self) -> CreationFailures | None:
-        """The pod creation failures of the cluster's workloads."""
+        """The pod creation failures of the cluster's workloads, or None if they do not matter."""
         return CreationFailures(self.cluster, self.now) if self.now else None
 
     @cached_property
@@ -88,11 +88,13 @@ class Inquiry:
         return replace(self, cluster=assume_scheduler_name(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def find_stored_workload(self, owner: Owner) -> Struct | None:
-        """Return the workload as the files contain it, or None. Raises InputError."""
-        return _decode_workload(self.stored[owner], self.namespace).struct if owner in self.stored else None
+        """Return the workload as the files contain it, or None if they do not. Raises InputError."""
+        if owner not in self.stored:
+            return None
+        return _decode_workload(self.stored[owner], self.namespace).struct
 
     def find_stored_document(self, owner: Owner) -> JsonObject | None:
-        """Return the workload's document as the files contain it, or None."""
+        """Return the workload's document as the files contain it, or None if they do not."""
         return self.stored[owner].document if owner in self.stored else None
 
 
@@ -120,37 +122,43 @@ def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
     if not (reading.objects or reading.manifests or reading.stored or reading.configuration):
         skipped_kinds = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
         where = ", ".join(source.filename)
-        raise UsageError(f"nothing to explain: no pod and nothing that makes pods{skipped_kinds}", where=where)
+        raise UsageError(f"nothing to explain: no pod and nothing that creates pods{skipped_kinds}", where=where)
 
 
 def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundings) -> Inquiry:
     """Build the inquiry from the content of the files and their surroundings."""
-    around, namespace = surroundings
-    describes_cluster = around is None
-    with_nodes = reading.origins.get_files("Node")
-    outside_manifests = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
-    manifests = [_decode_workload(m, namespace) for m in outside_manifests]
-    stored = {_identify_owner(m, namespace): m for m in reading.stored if is_workload_manifest(m.document)}
-    pods = _find_cluster_pods(outside_manifests, reading)
+    outer_cluster, namespace = surroundings
+    files_with_nodes = reading.origins.get_files("Node")
+
+    # Manifests of pods and workloads that do not exist yet, and of workloads that do
+    documents = [manifest for manifest in reading.manifests if not _is_part_of_cluster(manifest, files_with_nodes)]
+    new = [_decode_workload(manifest, namespace) for manifest in documents]
+    owners = [get_identity(workload.struct) for workload in new]
+    stored = {
+        _identify_owner(manifest, namespace): manifest
+        for manifest in reading.stored
+        if is_workload_manifest(manifest.document)
+    }
+
+    pods = _find_cluster_pods(documents, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
-    # the objects in the lists of a dump belong to the cluster
-    printed = {key: m for key, m in stored.items() if not describes_cluster or not m.place.path}
-    places = {get_identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
-    keys = [key for key, place in places.items() if not describes_cluster or place.file not in with_nodes]
-    if not describes_cluster:
-        keys += [
-            Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
-            for pod_namespace, name in pods.list_keys()
-        ]
-    cluster = _build_cluster(source, reading, objects, around)
+    cluster = _build_cluster(source, reading, objects, outer_cluster)
+    places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
+    if outer_cluster is None:
+        # Objects in files with nodes, or in the lists of a dump, belong to the cluster
+        places |= {owner: manifest.place for owner, manifest in stored.items() if not manifest.place.path}
+        targets = [owner for owner, place in places.items() if place.file not in files_with_nodes]
+    else:
+        targets = [*places, *stored]
+        targets += [Owner("Pod", own or namespace or DEFAULT_NAMESPACE, name) for own, name in pods.list_keys()]
     return Inquiry(
-        add_missing_namespaces(cluster, (get_identity(m.struct) for m in manifests), source),
-        {get_identity(m.struct): m.struct for m in manifests},
+        add_missing_namespaces(cluster, owners, source),
+        {owner: workload.struct for owner, workload in zip(owners, new, strict=True)},
         stored,
-        tuple(dict.fromkeys(keys)),
-        {format_title(m.struct): str(m.place) for m in manifests},
-        has_outer_cluster=not describes_cluster,
-        written={get_identity(m.struct): document for m, document in zip(manifests, outside_manifests, strict=True)},
+        tuple(dict.fromkeys(targets)),
+        {format_title(workload.struct): str(workload.place) for workload in new},
+        has_outer_cluster=outer_cluster is not None,
+        written=dict(zip(owners, documents, strict=True)),
         namespace=namespace,
     )
 
@@ -199,16 +207,21 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
     document = manifest.document
     if not is_workload_manifest(document) or is_non_install_hook(document):
         return True
-    bound = isinstance(spec := document.get("spec"), Mapping) and spec.get("nodeName")
-    return document["kind"] == "Pod" and bool(bound or manifest.place.file in files_with_nodes)
+    if document["kind"] != "Pod":
+        return False
+    spec = document.get("spec")
+    is_bound = isinstance(spec, Mapping) and bool(spec.get("nodeName"))
+    return is_bound or manifest.place.file in files_with_nodes
 
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
-    """Decode a manifest and give it a namespace and a name. Raises InputError."""
+    """Decode a manifest and give it a namespace and a name, which may be its generateName. Raises InputError."""
     struct: Any = with_namespace(decode_manifest(manifest), namespace)
     meta = struct.metadata
-    named = msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
-    return _Workload(fill_namespace(msgspec.structs.replace(struct, metadata=named)), manifest.place)
+    struct = msgspec.structs.replace(
+        struct, metadata=msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
+    )
+    return _Workload(fill_namespace(struct), manifest.place)
 
 
 def _identify_owner(manifest: Manifest, namespace: str | None) -> Owner:

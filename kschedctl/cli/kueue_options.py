@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
-import yaml
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import KUEUE_MAP
+from kschedctl.api.objects import ConfigMap, ObjectMeta
+from kschedctl.api.queueing import KueueRelease
 from kschedctl.cli.source import HELD_BACK_KINDS, LiveKinds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.queueing.kueue.feature_gates import KueueRelease
-from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
 from kschedctl.sources.read import read_objects
 
-KUEUE_KINDS = HELD_BACK_KINDS.union(LiveKinds(("Deployment", "LimitRange", "RuntimeClass")))
-"""Kinds that Kueue reads, and the Deployment that tells its release."""
-_MANAGER_CONFIG = "controller_manager_config.yaml"
+KUEUE_KINDS = HELD_BACK_KINDS.union(LiveKinds(("RuntimeClass",)))
+"""Kinds that Kueue reads, and those that tell how it is installed."""
+_CONFIG_KEY = "controller_manager_config.yaml"
 _RELEASES = "|".join(KueueRelease)
 
 
@@ -31,7 +31,7 @@ class KueueInput:
         typer.Option(
             "--kueue-version",
             metavar=_RELEASES,
-            help="The release of Kueue, by default that of its Deployment, else the newest.",
+            help="Release of Kueue; by default that of its Deployment, else the newest.",
             show_default=False,
         ),
     ] = ""
@@ -40,22 +40,23 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="Kueue's Configuration, or the ConfigMap kueue-manager-config with it.",
+            help="Kueue's Configuration, or the ConfigMap kueue-manager-config with it; by default the cluster's.",
             show_default=False,
         ),
     ] = ""
 
-    def find_installation(self, cluster: Cluster) -> KueueInstallation:
-        """Return the Kueue that the options name, and otherwise the one of the cluster.
+    def apply_to(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with the release and the Configuration that the options name.
 
         Raises InputError or UsageError.
         """
-        installation = find_installation(cluster)
         if self.kueue_version:
-            installation = KueueInstallation(self._parse_version())
+            cluster = replace(cluster, kueue_version=self._parse_version())
         if self.kueue_config:
-            installation = installation._replace(configuration=_read_configuration(self.kueue_config))
-        return installation
+            config_maps = [m for m in cluster.config_maps if m.metadata.name != KUEUE_MAP]
+            config_map = _read_configuration(self.kueue_config)
+            cluster = replace(cluster, config_maps=(*config_maps, config_map))
+        return cluster
 
     def _parse_version(self) -> KueueRelease:
         """Parse --kueue-version. Raises UsageError."""
@@ -66,24 +67,21 @@ class KueueInput:
             raise UsageError(f"--kueue-version {self.kueue_version} cannot be replayed", hint=hint) from None
 
 
-def _read_configuration(path: str) -> JsonObject:
-    """Read Kueue's Configuration from a file. Raises InputError."""
+def _read_configuration(path: str) -> ConfigMap:
+    """Read the ConfigMap of Kueue from a file, which may also hold the Configuration itself. Raises InputError."""
+    import yaml  # noqa: PLC0415 - seldom asked
+
     documents = read_objects(path)
-    document = documents[0] if len(documents) == 1 else {}
-    if document.get("kind") == "ConfigMap":
-        document = _parse_config_map(document, path)
-    if document.get("kind") != "Configuration":
-        hint = f"want one document of kind Configuration, or a ConfigMap with {_MANAGER_CONFIG}"
+    document: JsonObject = documents[0] if len(documents) == 1 else {}
+    data = document.get("data")
+    text = data.get(_CONFIG_KEY) if isinstance(data, dict) else None
+    if document.get("kind") == "Configuration":
+        text = yaml.safe_dump(document)
+    if not isinstance(text, str):
+        hint = f"want one document of kind Configuration, or a ConfigMap with {_CONFIG_KEY}"
         raise InputError("no Configuration of Kueue", where=path, hint=hint)
-    return document
-
-
-def _parse_config_map(config_map: JsonObject, path: str) -> JsonObject:
-    """Parse Kueue's Configuration in its ConfigMap. Return {} if there is none. Raises InputError."""
-    data = config_map.get("data")
-    text = data.get(_MANAGER_CONFIG) if isinstance(data, dict) else None
     try:
-        document = yaml.safe_load(text) if isinstance(text, str) else None
+        yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"data.{_MANAGER_CONFIG} is not valid YAML: {error}", where=path) from None
-    return document if isinstance(document, dict) else {}
+        raise InputError(f"data.{_CONFIG_KEY} is not valid YAML: {error}", where=path) from None
+    return ConfigMap(ObjectMeta(KUEUE_MAP, "kueue-system"), {_CONFIG_KEY: text})

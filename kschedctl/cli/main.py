@@ -56,9 +56,14 @@ def get_program_name() -> str:
 
 
 def build_command_line(*arguments: str | Iterable[str]) -> str:
-    """Build a command line of the program, quoted for a shell."""
-    flat = [part for a in arguments for part in ([a] if isinstance(a, str) else a)]
-    return f"{get_program_name()} {shlex.join(flat)}"
+    """Build a command line of the program, quoted for a shell. An argument may be a list of arguments."""
+    words: list[str] = []
+    for argument in arguments:
+        if isinstance(argument, str):
+            words.append(argument)
+        else:
+            words += argument
+    return f"{get_program_name()} {shlex.join(words)}"
 
 
 class Commands(TyperGroup):
@@ -68,7 +73,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # to suggest one
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names to suggest after a typo
 
     def list_commands(self, ctx: object) -> list[str]:
         return list(COMMANDS)
@@ -83,24 +88,23 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> object:
-    """Import a command and return it as typer runs it."""
+    """Import a command, with its subcommands if it has any, and return it as typer runs it."""
     entry = COMMANDS[name]
-    made = _create_typer()
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
     functions = getattr(module, entry.module)
     examples = module.EXAMPLES
+    application = _create_typer()
     if isinstance(functions, dict):
-        made.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes))(lambda: None)
-        for command, function in functions.items():
-            made.command(command, cls=GroupedOptions, epilog=_build_epilog(examples[command], entry.exit_codes))(
-                function
-            )
+        application.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes))(lambda: None)
+        for subcommand, function in functions.items():
+            epilog = _build_epilog(examples[subcommand], entry.exit_codes)
+            application.command(subcommand, cls=GroupedOptions, epilog=epilog)(function)
     else:
-        made.command(name, cls=GroupedOptions, epilog=_build_epilog(examples, entry.exit_codes))(functions)
-    command = typer.main.get_command(made)
-    for shown in (command, *getattr(command, "commands", {}).values()):
-        shown.context_class = HelpContext
+        application.command(name, cls=GroupedOptions, epilog=_build_epilog(examples, entry.exit_codes))(functions)
+    command = typer.main.get_command(application)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.context_class = HelpContext
     return command
 
 
@@ -161,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
-    """Run the command, print its answer and return the exit code."""
+    """Run the command, print its answer and return the exit code. Without arguments, those of the process are used."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:
         return int(import_module("kschedctl.cli.completing").complete(arguments[1:]))
@@ -169,7 +173,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     if answer is None or isinstance(answer, int):
         return answer or 0
     content = answer.with_provenance(strip_credentials(build_command_line(*arguments))).render()
-    (sys.stdout.buffer if isinstance(content, bytes) else sys.stdout).write(content)
+    if isinstance(content, bytes):
+        sys.stdout.buffer.write(content)
+    else:
+        sys.stdout.write(content)
     return int(answer.exit_code)
 
 

@@ -18,10 +18,11 @@ from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
-from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
+from kschedctl.api.objects import ObjectMeta, Pod, PodTemplateSpec, Resources, Struct
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
+from kschedctl.api.queueing import QUEUE_LABEL
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
 from kschedctl.api.workloads import (
@@ -53,7 +54,7 @@ from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
 from kschedctl.sources.documents.positions import locate_field
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
@@ -126,29 +127,43 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
 
     Raises KschedctlError.
     """
+    # Existing pods belong to the cluster, and all other pods and workloads are applied
     decoded = _decode_manifests(reading)
-    listed = _find_listed_pods(reading)
-    workloads = [
-        *(entry.workload for entry in decoded),
-        *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod)),
-    ]
+    listed_pods = _find_listed_pods(reading)
+    workloads = [entry.workload for entry in decoded]
+    workloads += [pod for pod in listed_pods.iter_unbound() if not is_existing_pod(pod)]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
-    stored = listed.apply_changes({_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods})
-    around, namespace = load_surroundings(source, reading, namespace, live)
-    objects = with_default_namespace(reading.objects, stored, namespace)
-    cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
+    existing_pods = listed_pods.apply_changes(
+        {_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods}
+    )
+
+    outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
+    objects = with_default_namespace(reading.objects, existing_pods, namespace)
+    if outer_cluster is None:
+        cluster = build_described_cluster(source, reading, objects)
+    else:
+        cluster = outer_cluster.with_objects(objects)
+
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
     validate_manifests([entry.manifest for entry in decoded if not is_existing_pod(entry.workload)], cluster, namespace)
-    places = {format_title(with_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in decoded}
-    documents = {get_identity(with_namespace(entry.workload, namespace)): entry.manifest.document for entry in decoded}
+
+    places = {}
+    documents = {}
+    for manifest, decoded_workload in decoded:
+        workload = with_namespace(decoded_workload, namespace)
+        places[format_title(workload)] = str(manifest.place)
+        documents[get_identity(workload)] = manifest.document
     return Application(source, cluster, new, places, documents)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
     """Decode the pods and workloads. Raises InputError that names file, document and field."""
-    makers = (m for m in reading.manifests if is_workload_manifest(m.document) and not is_non_install_hook(m.document))
-    return [_DecodedManifest(manifest, decode_manifest(manifest)) for manifest in makers]
+    return [
+        _DecodedManifest(manifest, decode_manifest(manifest))
+        for manifest in reading.manifests
+        if is_workload_manifest(manifest.document) and not is_non_install_hook(manifest.document)
+    ]
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
@@ -184,21 +199,17 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     """
     if source.assume_namespaces is Truth.FALSE:
         return cluster
-    missing = [
-        name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing_namespace(cluster, name)
-    ]
+    names = dict.fromkeys(workload.namespace for workload in workloads)
+    missing = [name for name in names if is_missing_namespace(cluster, name)]
     if not missing:
         return cluster
     log.warning(
-        "note: taken for created: %s %s, which the cluster does not have; --assume-namespaces=false asks without",
-        "namespace" if len(missing) == 1 else "namespaces",
+        "note: assumed to be created: %s %s, missing in the cluster; --assume-namespaces=false leaves missing "
+        "namespaces out",
+        agreeing(len(missing), "namespace", "namespaces"),
         first_few(missing),
     )
-    labels = ({NAME_LABEL: name} for name in missing)
-    created = [
-        StoredNamespace(ObjectMeta(name, labels=namespace_labels))
-        for name, namespace_labels in zip(missing, labels, strict=True)
-    ]
+    created = [StoredNamespace(ObjectMeta(name, labels={NAME_LABEL: name})) for name in missing]
     return cluster.with_objects({"Namespace": created})
 
 
@@ -206,7 +217,7 @@ def log_left_out(reading: ReadResult) -> None:
     """Log the objects that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
-        log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+        log.warning("note: left out, because scheduling does not read them and they create no pods here: %s", kinds)
     _log_custom_resources(reading)
     _log_kustomizations(reading)
     log_hooks(reading)
@@ -214,23 +225,29 @@ def log_left_out(reading: ReadResult) -> None:
 
 def _log_custom_resources(reading: ReadResult) -> None:
     """Log the custom resources whose operators would create pods of unknown shape."""
-    unknown = {
-        (resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind), resource.metadata.name)
-        for kind, objects in reading.objects.items()
-        for resource in objects
-        if isinstance(resource, OperatorResource) and not resource.metadata.uid
-    }
+    unknown = set()
+    for kind, objects in reading.objects.items():
+        for resource in objects:
+            if not isinstance(resource, OperatorResource) or resource.metadata.uid or _has_known_pods(resource):
+                continue
+            api_kind = resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind)
+            unknown.add((api_kind, resource.metadata.name))
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
         log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
+
+
+def _has_known_pods(resource: OperatorResource) -> bool:
+    """Return whether the resource names a queue of Kueue, which knows its pods."""
+    return QUEUE_LABEL in resource.metadata.labels and bool(resource.pod_sets.pod_sets)
 
 
 def _log_kustomizations(reading: ReadResult) -> None:
     """Log that kustomizations are not built without `--kustomize`."""
     if "Kustomization" in reading.skipped:
         log.warning(
-            "note: a Kustomization is not built: its files are taken as they stand, without its patches; "
-            "--kustomize builds it, or kubectl kustomize, whose output -f - reads"
+            "note: a Kustomization is not built, so its files are taken without its patches; "
+            "use --kustomize, or pipe the output of kubectl kustomize to -f -"
         )
 
 
@@ -257,11 +274,14 @@ def decode_manifest(manifest: Manifest) -> Struct:
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
-    """Yield path and resources of the pod template and of claim templates."""
-    template, path = getattr(workload.spec, "template", None), USUAL_TEMPLATE_PATH  # type: ignore[attr-defined]
+    """Yield path and resources of the pod template, if the workload has one, and of claim templates."""
+    template: PodTemplateSpec | None
     if isinstance(workload, CronJob):
         template = workload.spec.job_template.spec.template
         path = POD_TEMPLATE_PATHS["CronJob"]
+    else:
+        template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
+        path = USUAL_TEMPLATE_PATH
     if template is not None:
         yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in iter_pod_resources(template.spec))
     if isinstance(workload, StatefulSet):
@@ -288,12 +308,14 @@ def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
     """Return the objects by kind together with the pods, in this namespace if they name none."""
-    other_objects = {
-        kind: some if kind in CLUSTER_SCOPED else [with_namespace(some_object, namespace) for some_object in some]
-        for kind, some in objects.items()
-        if kind != "Pod"
-    }
-    return other_objects | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
+    result: dict[str, Sequence[Any]] = {}
+    for kind, objects_of_kind in objects.items():
+        if kind in CLUSTER_SCOPED:
+            result[kind] = objects_of_kind
+        elif kind != "Pod":
+            result[kind] = [with_namespace(obj, namespace) for obj in objects_of_kind]
+    result["Pod"] = pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)
+    return result
 
 
 def with_namespace(obj: Any, namespace: str | None) -> Any:

@@ -21,7 +21,7 @@ def build_command(
     """Build a command about the same cluster, or () if a part of the cluster came from standard input."""
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
-    return (build_command_line(command, *arguments, source.arguments(), options),)
+    return (build_command_line(command, *arguments, source.to_arguments(), options),)
 
 
 class ReportWithScenario(Protocol):
@@ -34,19 +34,26 @@ class ReportWithScenario(Protocol):
 def make_whatif_builder(
     run: RunOptions, more_options: Iterable[str] = ()
 ) -> Callable[[LoadedSource, ReportWithScenario], tuple[str, ...]]:
-    """Return a function that builds the `whatif` command for the scenario of a report."""
-    start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
-    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more_options]
+    """Return a function that builds the `whatif` command for the scenario of a report, or () without a scenario."""
+    options = []
+    if run.seed:
+        options += ["--seed", str(run.seed)]
+    if run.sampling:
+        options.append("--sampling")
+    if run.start_index is not None:
+        options += ["--start-index", str(run.start_index)]
+    options += more_options
 
-    def build(asked: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
+    def build(loaded: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
         if report.remedy is None:
             return ()
-        return build_command(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
+        return build_command(loaded.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
 
     return build
 
 
 def build_workload_arguments(title: str) -> tuple[str, ...]:
     """Build the arguments that name a workload, from a title such as `Deployment shop/web`."""
-    kind, namespace, name = title.replace("/", " ").split(" ")
+    kind, _, key = title.partition(" ")
+    namespace, _, name = key.partition("/")
     return (f"{kind.lower()}/{name}", "-n", namespace)

@@ -43,7 +43,7 @@ class Builds:
     def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
         """Find the builds to run for the files. Raises UsageError, also if a program is missing."""
         if self.values and not self.helm:
-            raise UsageError("--values is for charts", hint="add --helm")
+            raise UsageError("--values needs --helm")
         builds: list[Build] = []
         if self.kustomize:
             from kschedctl.sources.builds.kustomize import find_kustomize_builds  # noqa: PLC0415 - few ask for it
@@ -78,7 +78,7 @@ def _check_version(version: str | None) -> str | None:
 
 FeatureGatesOption = Annotated[
     list[str],
-    typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
+    typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Feature gates of kube-scheduler, as in its flag."),
 ]
 KubeVersionOption = Annotated[
     str | None,
@@ -93,7 +93,9 @@ KubeVersionOption = Annotated[
 AdmissionPluginsOption = Annotated[
     list[str],
     typer.Option(
-        "--admission-plugins", metavar="NAME,…", help="Plugins that kube-apiserver has on besides the default."
+        "--admission-plugins",
+        metavar="NAME,…",
+        help="Admission plugins enabled on kube-apiserver in addition to the defaults.",
     ),
 ]
 KubeconfigOption = Annotated[
@@ -139,7 +141,7 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Use a file that kschedctl snapshot save wrote. What-if commands take several.",
+            help="Use a file written by kschedctl snapshot save. What-if commands take several.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None
@@ -159,12 +161,12 @@ class Source(Builds):
         typer.Option(
             "--assume-namespaces",
             metavar="true|false",
-            help="Create the namespaces that manifests name and the cluster lacks, as helm --create-namespace does.",
+            help="Create namespaces that manifests name and the cluster lacks, like helm --create-namespace.",
         ),
     ] = Truth.TRUE
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Keep what is read of a live cluster, and read only what changed the next time."),
+        typer.Option("--cache", help="Cache what is read from a live cluster, and read only changes the next time."),
     ] = False
 
     @property
@@ -182,13 +184,24 @@ class Source(Builds):
         names = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
         return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
 
-    def arguments(self) -> list[str]:
+    def to_arguments(self) -> list[str]:
         """Return the command-line options that select this cluster and scheduler."""
-        files = [part for name in self.filename for part in ("-f", name)]
-        files += [part for name in self.snapshot for part in ("--snapshot", name)]
-        files += ["--kustomize"] * self.kustomize + ["--helm"] * self.helm
-        files += [part for name in self.values for part in ("--values", name)]
-        named = {
+        repeated = {
+            "-f": self.filename,
+            "--snapshot": self.snapshot,
+            "--values": self.values,
+            "--as-group": self.as_group,
+        }
+        switches = {
+            "--kustomize": self.kustomize,
+            "--helm": self.helm,
+            "-R": self.recursive,
+            "--demo": self.demo,
+            "--assume-complete": self.assume_complete,
+            "--cache": self.cache,
+            "--assume-namespaces=false": self.assume_namespaces is Truth.FALSE,
+        }
+        single = {
             "--config": self.config,
             "--feature-gates": ",".join(self.feature_gates),
             "--kube-version": self.kube_version,
@@ -200,11 +213,10 @@ class Source(Builds):
             "--as": self.as_user,
             "--request-timeout": self.request_timeout,
         }
-        parts = [part for option, value in named.items() if value for part in (option, value)]
-        complete = ["--assume-complete"] * self.assume_complete + ["--cache"] * self.cache
-        complete += ["--assume-namespaces=false"] * (self.assume_namespaces is Truth.FALSE)
-        groups = [part for group in self.as_group for part in ("--as-group", group)]
-        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + parts + groups
+        arguments = [word for option, values in repeated.items() for value in values for word in (option, value)]
+        arguments += [option for option, is_set in switches.items() if is_set]
+        arguments += [word for option, value in single.items() if value for word in (option, value)]
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -221,33 +233,50 @@ class Scope:
     ] = None
     scheduler_name: Annotated[
         str | None,
-        typer.Option("--scheduler-name", metavar="NAME", help="As if the pods asked for this scheduler."),
+        typer.Option("--scheduler-name", metavar="NAME", help="Replay the pods with this schedulerName."),
     ] = None
 
-    def namespace_arguments(self) -> list[str]:
+    def to_namespace_arguments(self) -> list[str]:
         """Return the command-line options that select these namespaces."""
-        return (["-n", self.namespace] if self.namespace else []) + ["-A"] * self.all_namespaces
+        arguments = ["-n", self.namespace] if self.namespace else []
+        if self.all_namespaces:
+            arguments.append("-A")
+        return arguments
 
-    def arguments(self) -> list[str]:
+    def to_arguments(self) -> list[str]:
         """Return the command-line options that assume this scheduler name."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Wrap a function that takes option groups as one that takes an option per field, for typer."""
+    """Wrap a function that takes option groups as one that takes an option per field, for typer.
+
+    The wrapper also sets the verbosity, and adds facts about the cluster to an Answer.
+    """
     parameters = inspect.signature(function, eval_str=True).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
-    flat = [p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items() if name not in groups]
+    groups: dict[str, Any] = {
+        name: parameter.annotation for name, parameter in parameters.items() if is_dataclass(parameter.annotation)
+    }
+    flat = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in parameters.items()
+        if name not in groups
+    ]
     flat += [option for group in groups.values() for option in _list_options(group)]
 
     @wraps(function)
     def run(**values: Any) -> Result:
         if "verbose" in values:
             set_verbosity(values["verbose"], values["quiet"])
-        made = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
-        result = function(**values, **made)
-        source = next((group for group in made.values() if isinstance(group, Source)), None)
-        return cast("Result", _with_cluster_facts(result, source)) if isinstance(result, Answer) else result
+        # Collect the values of each group; the others are the function's own options and arguments
+        filled_groups = {}
+        for name, group in groups.items():
+            filled_groups[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        result = function(**values, **filled_groups)
+        if not isinstance(result, Answer):
+            return result
+        source = next((group for group in filled_groups.values() if isinstance(group, Source)), None)
+        return cast("Result", _with_cluster_facts(result, source))
 
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in flat}
@@ -255,23 +284,27 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
-    """Return the answer with the names of the cluster and the scheduler's version."""
-    version = str(getattr(answer.document, "kube_version", ""))
-    facts = (("cluster", source.title if source is not None else ""), ("kube-scheduler", version))
-    return replace(answer, style=replace(answer.style, about=tuple(fact for fact in facts if fact[1])))
+    """Return the answer with the names of the cluster and the scheduler's version, as far as they are known."""
+    facts = {
+        "cluster": source.title if source is not None else "",
+        "kube-scheduler": str(getattr(answer.document, "kube_version", "")),
+    }
+    about = tuple((name, value) for name, value in facts.items() if value)
+    return replace(answer, style=replace(answer.style, about=about))
 
 
 def _list_options(group: type) -> list[inspect.Parameter]:
-    """Return the options of a group as parameters."""
+    """Return the options of a group as parameters, and put each under the help heading of its group."""
     hints = get_type_hints(group, include_extras=True)
     parameters = []
-    for f in fields(group):
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        for option_info in get_args(hints[f.name])[1:]:
-            option_info.rich_help_panel = option_info.rich_help_panel or PANELS.get(_find_defining_class(group, f.name))
-        parameters.append(
-            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
-        )
+    for option in fields(group):
+        name, hint = option.name, hints[option.name]
+        default = option.default if option.default_factory is MISSING else option.default_factory()
+        _, *metadata = get_args(hint)
+        for option_info in metadata:
+            if not option_info.rich_help_panel:
+                option_info.rich_help_panel = PANELS.get(_find_defining_class(group, name))
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return parameters
 
 
@@ -302,12 +335,15 @@ def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
     {'A': True, 'B': False, 'C': True}
     """
     gates = {}
-    for item in (item for text in texts for item in text.split(",") if item.strip()):
+    items = [item for text in texts for item in text.split(",") if item.strip()]
+    for item in items:
         name, separator, value = (part.strip() for part in item.partition("="))
         name = name.removeprefix("kube:").strip()
         if value not in BOOLEANS:
-            what = f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
-            problem = what if separator else f"missing bool value for {name}"
+            # In the words of kube-scheduler
+            problem = f"missing bool value for {name}"
+            if separator:
+                problem = f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
             raise UsageError(problem, where="--feature-gates", hint="A=true,B=false")
         gates[name] = BOOLEANS[value]
     return gates

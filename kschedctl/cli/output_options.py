@@ -100,7 +100,7 @@ class Output:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
     brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
     summary: Annotated[
-        bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")
+        bool, typer.Option("--summary", help="With -o json or yaml: only the decisive facts, at most 12 KB.")
     ] = False
 
     def answer(
@@ -171,12 +171,13 @@ class View(Output):
         bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
-    """The name that --each-node once had."""
+    """The former name of --each-node."""
     compact: Annotated[
-        bool, typer.Option("--compact", help="With -o json or yaml: nodes that share an answer stand together.")
+        bool, typer.Option("--compact", help="With -o json or yaml: group nodes that share an answer.")
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
+        """Return the compact form of the document if `--compact` is given. Raises UsageError."""
         if not self.compact:
             return super()._shorten(document, style)
         if self.brief or self.summary or self.output.name not in DATA_FORMATS:
@@ -186,6 +187,7 @@ class View(Output):
         return to_compact(document)
 
     def _shows_all_nodes(self) -> bool:
+        """Return whether every node is listed by itself."""
         return self.each_node or self.nodes
 
 
@@ -207,20 +209,21 @@ class Tabled(Output):
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 
-    plot: Annotated[bool, typer.Option("--plot", help="Draw the plots, too, in characters.")] = False
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw the plots, in characters.")] = False
 
     def __post_init__(self) -> None:
         """Check the options before anything is read. Raises UsageError."""
         if self.plot and self.output.name not in ("table", "wide"):
             raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
         if self.output.name == "png" and sys.stdout.isatty():
-            raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
+            raise UsageError("-o png cannot be shown in a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:
             plots.check_installed(plots.PICTURES, f"-o {self.output.name}")
         if self.plot:
             plots.check_installed(plots.CHARACTERS, "--plot")
 
     def _draws_plots(self) -> bool:
+        """Return whether plots are drawn below the tables."""
         return self.plot
 
 
@@ -255,7 +258,8 @@ class DrawnUntabled(Drawing):
 def get_output_width(wide: bool) -> int:
     """Return the width of the output in columns.
 
-    Piped output is as wide as $COLUMNS, otherwise PIPED_WIDTH, or without limit if `wide`.
+    On a terminal, that is the terminal's width. Piped output is as wide as $COLUMNS, otherwise PIPED_WIDTH, or without
+    limit if `wide`.
     """
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)

@@ -24,24 +24,28 @@ class ProgressBars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Start a bar for `total` parts, 0 if unknown, and return the function to call with finished parts."""
-        started = latest = monotonic()
-        finished, task = 0, None
+        """Start a bar for `total` parts, 0 if unknown, and return the function to call with finished parts.
 
-        def done(number: int) -> None:
-            nonlocal finished, latest, task
+        The bar appears after PATIENCE_SECONDS, and is updated at most every STEP_SECONDS.
+        """
+        started = last_update = monotonic()
+        finished = 0
+        task = None
+
+        def report_done(number: int) -> None:
+            nonlocal finished, last_update, task
             finished += number
             now = monotonic()
-            if not self._shown or now - started < PATIENCE_SECONDS or now - latest < STEP_SECONDS:
+            if not self._shown or now - started < PATIENCE_SECONDS or now - last_update < STEP_SECONDS:
                 return
-            latest = now
-            shown = self._show_bars()
+            last_update = now
+            bars = self._show_bars()
             if task is None:
-                task = shown.add_task(what, total=total or None, count="")
+                task = bars.add_task(what, total=total or None, count="")
             count = f"{finished:,} of {total:,}" if total else f"{finished:,}"
-            shown.update(task, completed=finished, count=count)
+            bars.update(task, completed=finished, count=count)
 
-        return done
+        return report_done
 
     def close(self) -> None:
         """Remove the bars from the screen."""
@@ -69,8 +73,8 @@ class ProgressBars:
 @contextmanager
 def show_progress() -> Iterator[ProgressBars]:
     """Show progress bars within the block."""
-    shown = ProgressBars()
+    bars = ProgressBars()
     try:
-        yield shown
+        yield bars
     finally:
-        shown.close()
+        bars.close()

@@ -35,6 +35,7 @@ _KINDS = {
     for name in (kind.lower(), pluralize_kind(kind).lower(), short)
     if name
 }
+"""Word of the command line -> kind."""
 HELD_BACK_KINDS: Mapping[str, tuple[str, ...]] = {
     "Workload": ("kueue_workloads",),
     "PodGroup": ("pod_groups", "coscheduling_pod_groups", "volcano_pod_groups"),
@@ -80,10 +81,10 @@ def are_all_pods(words: Sequence[str]) -> bool:
 
 
 def _parse_reference(word: str) -> Reference:
-    """Parse one word. Raises UsageError."""
+    """Parse one word: `name`, `kind/name` or `namespace/name`. Raises UsageError."""
     first, slash, name = word.partition("/")
     if not word.strip("/") or "/" in name or (slash and not (first and name)):
-        raise UsageError(f'"{word}" is no pod', hint="name, pod/name, deploy/name or namespace/name")
+        raise UsageError(f'"{word}" does not name a pod', hint="name, pod/name, deploy/name or namespace/name")
     if not slash:
         return Reference("Pod", "", word)
     kind = parse_kind(first)
@@ -98,18 +99,16 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
 
     Raises UsageError unless there is exactly one.
     """
-    if namespace is None:
-        pods = [pod for pod in cluster.pods if pod.metadata.name == name]
-    else:
-        pods = [pod] if (pod := cluster.pod(namespace, name)) else []
+    pods = [pod for pod in cluster.pods if pod.metadata.name == name and namespace in (None, pod.metadata.namespace)]
     if len(pods) == 1:
         return pods[0]
     if pods:
         which = ", ".join(pod.key for pod in pods)
         raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
-    near = find_similar_pods(cluster.pods, namespace, name)
-    hint = f"did you mean {' or '.join(near)}?" if near else ""
-    raise UsageError(f'pod "{name if namespace is None else f"{namespace}/{name}"}" not found', hint=hint)
+    full_name = name if namespace is None else f"{namespace}/{name}"
+    similar = find_similar_pods(cluster.pods, namespace, name)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else ""
+    raise UsageError(f'pod "{full_name}" not found', hint=hint)
 
 
 def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
@@ -122,11 +121,13 @@ def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> 
     for pod in pods:
         by_name.setdefault(pod.metadata.name, []).append(pod)
     names = [name] if name in by_name else get_close_matches(name, by_name, MOST_ALIKE)
-    # the names of workloads: pods have one generated suffix, or two if a Deployment's ReplicaSet created them
-    stems = {other.rpartition("-")[0] for other in by_name} | {other.rsplit("-", 2)[0] for other in by_name}
-    stems.discard("")
-    starts = tuple(f"{stem}-" for stem in (name, *get_close_matches(name, stems)))
-    names += [other for other in by_name if other.startswith(starts)]
+
+    # The names of workloads: pods have one generated suffix, or two if a Deployment's ReplicaSet created them
+    workload_names = {other.rpartition("-")[0] for other in by_name} | {other.rsplit("-", 2)[0] for other in by_name}
+    workload_names.discard("")
+    prefixes = tuple(f"{similar}-" for similar in (name, *get_close_matches(name, workload_names)))
+    names += [other for other in by_name if other.startswith(prefixes)]
+
     matching = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
     matching.sort(key=lambda pod: (not is_pending(pod), pod.metadata.namespace != namespace))
     return [pod.key for pod in matching[:3]]
@@ -143,21 +144,22 @@ def get_scope_namespace(scope: Scope) -> str | None:
 
 
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
-    """Raise UsageError if the cluster does not have the namespace and all namespaces were read."""
+    """Raise UsageError if the cluster does not have the namespace and all namespaces were read.
+
+    A namespace that has pods or workloads exists, too.
+    """
     name = scope.namespace or DEFAULT_NAMESPACE
     namespaces = [namespace.metadata.name for namespace in cluster.namespaces]
-    if (
-        scope.all_namespaces
-        or not namespaces
-        or "Namespace" in cluster.gaps
-        or name in (*namespaces, DEFAULT_NAMESPACE)
-    ):
+    if scope.all_namespaces or name in (*namespaces, DEFAULT_NAMESPACE):
+        return
+    all_were_read = bool(namespaces) and "Namespace" not in cluster.gaps
+    if not all_were_read:
         return
     workloads = (cluster.deployments, cluster.replica_sets, cluster.stateful_sets, cluster.daemon_sets, cluster.jobs)
     if any(obj.metadata.namespace == name for objects in (cluster.pods, *workloads) for obj in objects):
         return
-    near = get_close_matches(name, namespaces, 3)
-    raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
+    similar = get_close_matches(name, namespaces, 3)
+    raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(similar)}?" if similar else "")
 
 
 def describe_pods_of_scope(scope: Scope) -> str:

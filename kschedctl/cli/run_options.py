@@ -30,11 +30,11 @@ class Sampled:
     """Options that choose how many nodes are looked at."""
 
     sampling: Annotated[
-        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
+        bool, typer.Option("--sampling", help="Evaluate only as many nodes as kube-scheduler does, instead of all.")
     ] = False
     start_index: Annotated[
         int | None,
-        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: where the first search begins."),
+        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: index of the node to start at."),
     ] = None
 
     @property
@@ -45,7 +45,7 @@ class Sampled:
         if not self.sampling:
             raise UsageError("--start-index needs --sampling")
         if self.start_index < 0:
-            raise UsageError(f"--start-index {self.start_index}: 0 or more")
+            raise UsageError(f"--start-index {self.start_index}: must be 0 or more")
         return SampledFrom(self.start_index)
 
 
@@ -54,17 +54,17 @@ class WorkOptions:
     """Options that choose where independent scenarios run."""
 
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core.")
+        int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one per core.")
     ] = 0
     dask: Annotated[
-        str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
+        str, typer.Option("--dask", metavar="ADDRESS", help="Run them on the Dask cluster of this scheduler.")
     ] = ""
 
     @property
     def workers(self) -> Workers:
         """The processes or Dask cluster to use. Raises UsageError."""
         if self.jobs < 0:
-            raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
+            raise UsageError(f"--jobs {self.jobs}: must be 0 or more")
         return Workers(self.jobs, self.dask)
 
 
@@ -72,15 +72,15 @@ class WorkOptions:
 class RunOptions(WorkOptions, Sampled):
     """Options of a run: seeds, sampling and workers."""
 
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0
     runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells how the results differ.")
+        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; reports how the results differ.")
     ] = 1
 
     def options(self) -> RunChoices:
         """Return the options as keyword arguments for the library. Raises UsageError."""
         if self.runs < 1:
-            raise UsageError(f"--runs {self.runs}: at least one")
+            raise UsageError(f"--runs {self.runs}: must be 1 or more")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
 
 

@@ -46,8 +46,20 @@ EVICTION_KINDS = LiveKinds(("Job",))
 """Kinds that may fail for good when one of their pods is evicted."""
 CREATION_FAILURE_KINDS = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """Kinds that show or explain failed pod creations."""
-HELD_BACK_KINDS = LiveKinds((*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
-"""Kinds that show pods that wait before kube-scheduler sees them."""
+HELD_BACK_KINDS = LiveKinds(
+    (
+        *(*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"),
+        *("ConfigMap", "Deployment", "LimitRange"),
+    )
+)
+"""Kinds that show pods that wait before kube-scheduler sees them, and those that tell how Kueue is installed."""
+KUEUE_QUOTA_KINDS = LiveKinds(
+    (
+        *("KueueWorkload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass"),
+        *("AdmissionCheck", "Topology", "ConfigMap", "Deployment"),
+    )
+)
+"""Kinds that decide about quota of Kueue, and those that tell how it is installed."""
 ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *CREATION_KINDS, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
 """All kinds that any answer may need."""
 
@@ -70,21 +82,22 @@ def load_cluster(
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot cannot be combined", hint="leave one of them out")
     if len(source.snapshot) > 1:
-        raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
+        raise UsageError("this command takes one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():
         cluster = _read_cluster(source, namespace, pods_alone, live)
-        gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
+        gc.freeze()  # the objects stay to the end, so collecting garbage among them is useless
     log_cluster(cluster)
     return cluster
 
 
 def _read_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
-    """Read the cluster from the API server, a snapshot or files."""
+    """Read the cluster from the API server, a snapshot or files. Raises KschedctlError."""
     if source.live:
         return with_admission_plugins(_read_live_cluster(source, namespace, pods_alone, live), source)
     if source.snapshot:
         return with_admission_plugins(_read_snapshot(source, source.snapshot[0]), source)
-    return read_files(source)[0]
+    cluster, _ = read_files(source)
+    return cluster
 
 
 def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
@@ -152,8 +165,10 @@ def build_live_request(
 
 
 def _read_snapshot(source: Source, path: str) -> Cluster:
-    """Read a snapshot and add the objects of the files."""
-    from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
+    """Read a snapshot, add the objects of the files, and apply the options about the scheduler. Raises
+    KschedctlError.
+    """
+    from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
     cluster = read_archive(path)
     left_out = dict[str, Gap]()
@@ -216,12 +231,12 @@ def log_cluster(cluster: Cluster) -> None:
     if provenance is None:
         return
     log.info("read %s nodes and %s pods of %s", f"{len(cluster.nodes):,}", f"{len(cluster.pods):,}", provenance.server)
-    log.info("kube-scheduler %s, leader %s", provenance.server_version or "?", provenance.leader or "not known")
+    log.info("kube-scheduler %s, leader %s", provenance.server_version or "?", provenance.leader or "unknown")
     log.info("configuration: %s", provenance.configured_by or "as given, else kube-scheduler's defaults")
     log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in provenance.resource_versions.items()))
     if provenance.changed:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in provenance.changed.items())
-        log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
+        log.warning("note: changed while the cluster was read, and included in their newest state: %s", counts)
 
 
 def log_reading(reading: ReadResult) -> None:
@@ -237,19 +252,20 @@ def log_reading(reading: ReadResult) -> None:
 
 
 def find_lone_pod(cluster: Cluster) -> Pod | None:
-    """Find the only unbound pod that is alone in a file without nodes, or return None."""
-    files = {key: _get_origin_file(origin) for key, origin in cluster.origins.items()}
+    """Find the only unbound pod that is alone in a file without nodes. Return None if there is none or several."""
+    files = {key: get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
-    pods: dict[str, list[Pod]] = {}
+    pods_by_file: dict[str, list[Pod]] = {}
     for pod in cluster.pods:
         file = files.get(("Pod", pod.metadata.namespace, pod.metadata.name))
         if file is not None and file not in with_nodes:
-            pods.setdefault(file, []).append(pod)
-    alone = [homonyms[0] for homonyms in pods.values() if len(homonyms) == 1 and not homonyms[0].spec.node_name]
-    return alone[0] if len(alone) == 1 else None
+            pods_by_file.setdefault(file, []).append(pod)
+    lone_pods = [pods[0] for pods in pods_by_file.values() if len(pods) == 1]
+    unbound = [pod for pod in lone_pods if not pod.spec.node_name]
+    return unbound[0] if len(unbound) == 1 else None
 
 
-def _get_origin_file(origin: str) -> str:
+def get_origin_file(origin: str) -> str:
     """Return the file of an origin such as `pod.yaml, document 3`."""
     return origin.rpartition(", document ")[0] or origin
 

@@ -20,7 +20,7 @@ _TAIL = 400
 
 
 class OutputError(KschedctlError):
-    """Writing to stdout failed."""
+    """A failure to write to stdout."""
 
 
 class _CheckedOutput:
@@ -118,7 +118,10 @@ class _TerminatedError(BaseException):
 
 @contextmanager
 def leave_on_sigterm() -> Iterator[None]:
-    """Leave the block on SIGTERM, with which Kubernetes and systemd stop a process."""
+    """Leave the block on SIGTERM, with which Kubernetes and systemd stop a process.
+
+    In other threads than the main one, SIGTERM has its usual effect.
+    """
 
     def raise_terminated(*_: object) -> None:
         raise _TerminatedError

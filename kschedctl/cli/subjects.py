@@ -6,6 +6,7 @@ A Subject is a pod of the cluster, or the owner that identifies a workload or a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -28,12 +29,10 @@ from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
-    JobOutlook,
-    add_foreseen_flavors,
-    foresee_manifests,
-    foresee_stored_job,
-)
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+
+if TYPE_CHECKING:
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
 
 Subject = Pod | Owner
 
@@ -52,29 +51,33 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
     """Find the target pods that the files ask about, or return None if there are none.
 
     Pods that exist already are left out if there are several, because they are among the pending pods. Raises
-    KschedctlError.
+    KschedctlError, also if a manifest is in another namespace than that of the scope.
     """
     keys = list(inquiry.targets)
     existing_pods = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
     if len(existing_pods) > 1:
         keys = [key for key in keys if key not in existing_pods]
     subjects: list[Subject] = [_get_pod(inquiry.cluster, key) if key in existing_pods else key for key in keys]
-    if not keys and not existing_pods and not inquiry.has_outer_cluster and (lone := find_lone_pod(inquiry.cluster)):
-        subjects = [lone]
-    for kind, namespace, name in map(_get_owner, subjects) if scope.namespace else ():
-        if namespace != scope.namespace:
+    if not inquiry.targets and not inquiry.has_outer_cluster:
+        lone_pod = find_lone_pod(inquiry.cluster)
+        subjects = [] if lone_pod is None else [lone_pod]
+
+    for kind, namespace, name in map(_get_owner, subjects):
+        if scope.namespace and namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
-    chosen = build_targets(inquiry, subjects) if subjects else []
+    targets = build_targets(inquiry, subjects) if subjects else []
     if scope.selector:
         selector = parse_selector(scope.selector)
-        chosen = [target for target in chosen if selector.matches(target.pod.metadata.labels)]
-    return chosen or None
+        targets = [target for target in targets if selector.matches(target.pod.metadata.labels)]
+    return targets or None
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """Find the workloads from files with nodes that have no pod in the cluster."""
-    namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
-    workloads = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
+    if scope.selector:  # which only selects pods
+        return []
+    namespace = references.get_scope_namespace(scope)
+    workloads = [key for key in inquiry.manifests if namespace in (None, key.namespace)]
     return [key for key in workloads if not find_pods(inquiry.cluster, key)]
 
 
@@ -90,11 +93,13 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         documents = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
         targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        outlooks = {o.owner: o for o in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now)}
-        target_by_manifest = {
-            key: _add_queue_outlook(target, outlooks.get(key), inquiry.cluster)
-            for key, target in zip(manifests, targets, strict=True)
-        }
+        target_by_manifest = dict(zip(manifests, targets, strict=True))
+        if has_queues(inquiry.cluster):
+            from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
+
+            for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
+                target = target_by_manifest[outlook.owner]
+                target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -106,13 +111,15 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
 
 
-def _add_queue_outlook(target: TargetPod, outlook: JobOutlook | None, cluster: Cluster) -> TargetPod:
+def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
     """Return the target pod with what Kueue does with its job, and with the flavors that it gets."""
-    if outlook is None:
-        return target
-    note = f"{target.note}; with the labels and tolerations of {outlook.flavors}" if outlook.flavors else target.note
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_foreseen_flavors  # noqa: PLC0415 - few clusters
+
+    notes = [target.note] if target.note else []
+    if outlook.flavors:
+        notes.append(f"with the labels and tolerations of {outlook.flavors}")
     pod = add_foreseen_flavors(target.pod, outlook, cluster)
-    return target._replace(pod=pod, note=note.removeprefix("; "), waiting_elsewhere=(outlook.report,))
+    return target._replace(pod=pod, note="; ".join(notes), waiting_elsewhere=(outlook.report,))
 
 
 def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> TargetPod:
@@ -125,13 +132,16 @@ def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> Targe
 def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     """Build the target pods of a workload of the cluster.
 
-    The first has the workload's pod creation failures. Raises KschedctlError.
+    The first target has the workload's pod creation failures. If there are failures, but nothing is known about the
+    pods, the only target is a placeholder. Raises KschedctlError.
     """
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
     manifest = inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
+
+    # Why pods are missing: reported by events and conditions, or found by replaying admission
     not_created = creations.report_workload(owner)
     unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
@@ -154,14 +164,18 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise
-        nobody = Pod(PodMeta(owner.name, owner.namespace))
+        placeholder = Pod(PodMeta(owner.name, owner.namespace))
         note = f"scheduling is not replayed: {error.what}"
-        return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
+        return [TargetPod(scheduler, placeholder, note, not_created=not_created, unread=unread_kinds, is_known=False)]
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
-    if waiting and (outlook := foresee_stored_job(inquiry.cluster, owner, inquiry.now)) is not None:
-        first = _add_queue_outlook(first, outlook, inquiry.cluster)
+    if waiting and has_queues(inquiry.cluster):
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_stored_job  # noqa: PLC0415 - few clusters
+
+        outlook = foresee_stored_job(inquiry.cluster, owner, inquiry.now)
+        if outlook is not None:
+            first = _add_queue_outlook(first, outlook, inquiry.cluster)
     return [first, *other_targets]
 
 
@@ -180,11 +194,11 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload that a reference names. ``home`` is the namespace if neither the
-    reference nor ``scope`` names one.
+    """Return the pod or workload that a reference names. A manifest precedes the objects of the cluster.
 
-    Workloads need not exist: unknown ones are returned as owners. Raises UsageError for nodes, Services, unknown pods,
-    ambiguous names, and references whose namespace is not the one in ``scope``.
+    ``home`` is the namespace if neither the reference nor ``scope`` names one. Workloads need not exist: unknown ones
+    are returned as owners. Raises UsageError for nodes, Services, unknown pods, ambiguous names, and references whose
+    namespace is not the one in ``scope``.
     """
     kind, namespace, name = reference
     if kind == "Node":
@@ -198,7 +212,6 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
 
-    # a manifest precedes the objects of the cluster
     same_name = [key for key in inquiry.manifests if (key.kind, key.name) == (kind, name)]
     manifests = [key for key in same_name if everywhere or key.namespace == namespace]
     if len(manifests) == 1:
@@ -208,19 +221,22 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
 
     if not everywhere:
         return Owner(kind, namespace, name)
-    workloads = dict.fromkeys(
-        k for k in (*inquiry.stored, *iter_workloads(inquiry.cluster)) if (k.kind, k.name) == (kind, name)
-    )
+    all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
+    workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:
-        which = ", ".join(f"{k.namespace}/{name}" for k in workloads)
-        raise UsageError(f'"{kind.lower()}/{name}" names {len(workloads)}: {which}', hint="say which with -n")
+        which = ", ".join(f"{key.namespace}/{name}" for key in workloads)
+        message = f'"{kind.lower()}/{name}" names {len(workloads)} workloads: {which}'
+        raise UsageError(message, hint="say which with -n")
     return next(iter(workloads), Owner(kind, namespace, name))
 
 
 def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
     """Build the error for a Service, with the labels of its pods as a hint."""
-    kinds = "pods and what makes them: deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
-    services = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
-    labels = ",".join(f"{key}={value}" for key, value in services[0].spec.selector.items()) if services else ""
-    hint = f"its pending pods: -n {namespace} -l {labels}" if labels else f"asked about are {kinds}"
+    services = cluster.in_namespace("services", namespace)
+    service = next((service for service in services if service.metadata.name == name), None)
+    labels = ",".join(f"{key}={value}" for key, value in service.spec.selector.items()) if service else ""
+    if labels:
+        hint = f"its pending pods: -n {namespace} -l {labels}"
+    else:
+        hint = "name a pod, or deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
     return UsageError(f'"svc/{name}" is a Service, not a pod', hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -22,7 +22,7 @@ from kschedctl.api.component_flags import (
 )
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
@@ -61,7 +61,7 @@ CREATION_KINDS = _list_kinds(ReadFor.CREATION, ReadFor.ELSEWHERE, ReadFor.LIMITS
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
-    """The reason why a kind is not covered, so that there may be objects of it which are not here."""
+    """The reason why a kind is not covered, so that objects of that kind may exist that were not read."""
 
     why: str
     """Completes a sentence that begins with the kind's plural, such as "could not be read: forbidden"."""
@@ -70,20 +70,20 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_unrequested(self) -> bool:
-        """Whether the kind was not asked for, so that the API server did not refuse it.
+        """Whether the kind was not requested, rather than refused by the API server.
 
-        A snapshot stores a gap as its sentence alone, so the sentence is what decides.
+        A snapshot stores only the text of a gap, so the text decides.
         """
         return self.why.startswith(NOT_ASKED_FOR)
 
     @property
     def is_not_given(self) -> bool:
-        """Whether the input files merely contain no objects of the kind, as for `is_unrequested`."""
+        """Whether the input files merely contain no objects of the kind. The text decides here too."""
         return self.why.startswith(NOT_GIVEN)
 
     @property
     def is_not_listed(self) -> bool:
-        """Whether the kind was not requested from the API server, as for `is_unrequested`."""
+        """Whether the kind was not requested from the API server. The text decides here too."""
         return self.why.startswith(NOT_LISTED)
 
 
@@ -162,6 +162,8 @@ class Cluster(Objects):
     kube_version: str = KUBE_VERSION
     version_mix: VersionMix | None = None
     """The parts of the scheduler that have another version than ``kube_version``."""
+    kueue_version: str = ""
+    """The release of Kueue to replay, or "" for that of its Deployment."""
     admit: bool = False
     """Whether admission is replayed for unbound pods."""
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
@@ -190,10 +192,12 @@ class Cluster(Objects):
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
         """Build a cluster from typed objects by kind. Later objects replace earlier ones of the same name."""
-        fields: dict[str, Any] = {
-            FIELDS[kind]: _build_pod_table(of_kind) if kind == "Pod" else _sort_unique(kind, of_kind)
-            for kind, of_kind in objects.items()
-        }
+        fields: dict[str, Any] = {}
+        for kind, objects_of_kind in objects.items():
+            if kind == "Pod":
+                fields["pods"] = _build_pod_table(objects_of_kind)
+            else:
+                fields[FIELDS[kind]] = _sort_unique(kind, objects_of_kind)
         return cls(**fields, **settings)
 
     @classmethod
@@ -220,20 +224,22 @@ class Cluster(Objects):
         if not isinstance(objects, Iterable):
             raise InputError(f"expected a list of objects, got {type_name(objects)}")
         documents = list(objects)
-        by_kind, not_read, newer = _decode_documents(documents)
+        decoded = _decode_documents(documents)
         gaps = {} if assume_complete else build_gaps(set(_iter_covered_kinds(documents)), NOT_AMONG_OBJECTS)
+        autoscalers = filter(None, map(read_autoscaler, flatten_lists(documents)))
+        api_servers = filter(None, map(read_api_server, flatten_lists(documents)))
         return cls.of(
-            by_kind,
+            decoded.by_kind,
             configuration=config,
             feature_gates=feature_gates or {},
             admit=admit,
             other_builds=other_builds,
-            gaps=gaps | not_read,
+            gaps=gaps | decoded.gaps,
             kube_version=kube_version,
-            warnings=tuple(newer),
-            listed={kind: _index_by_name(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
-            autoscaler=next(filter(None, map(read_autoscaler, flatten_lists(documents))), None),
-            api_server=next(filter(None, map(read_api_server, flatten_lists(documents))), DEFAULT_API_SERVER),
+            warnings=tuple(decoded.warnings),
+            listed={kind: _index_by_name(decoded.by_kind.get(kind, ())) for kind in ("Node", "Pod")},
+            autoscaler=next(autoscalers, None),
+            api_server=next(api_servers, DEFAULT_API_SERVER),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -278,55 +284,71 @@ class Cluster(Objects):
     def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
         """Return the cluster with these admission plugins enabled in addition to the defaults.
 
-        Without names the cluster stays as it was read. Raises UsageError for names that are no plugins of
-        kube-apiserver.
+        `told_by` names the source of the names. Without names the cluster stays as it was read. Raises UsageError for
+        a name that is not a plugin of kube-apiserver.
         """
         names = tuple(names)
-        if unknown := sorted({*names} - {*OPTIONAL_PLUGINS} - OTHER_PLUGINS):
-            hint = f"replayed where they are on: {', '.join(OPTIONAL_PLUGINS)}"
-            raise UsageError(f'kube-apiserver has no admission plugin "{unknown[0]}"', hint=hint)
-        return replace(self, api_server=self.api_server.with_plugins(names, told_by)) if names else self
+        if not names:
+            return self
+        unknown_names = sorted({*names} - {*OPTIONAL_PLUGINS} - OTHER_PLUGINS)
+        if unknown_names:
+            first, *_ = unknown_names
+            hint = f"plugins that can be enabled: {', '.join(OPTIONAL_PLUGINS)}"
+            raise UsageError(f'kube-apiserver has no admission plugin "{first}"', hint=hint)
+        return replace(self, api_server=self.api_server.with_plugins(names, told_by))
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """Return a cluster with these objects added, replacing objects of the same name."""
-        changed: dict[str, Any] = {
-            FIELDS[k]: _sort_unique(k, (*getattr(self, FIELDS[k]), *added))
-            for k, added in objects.items()
-            if k != "Pod"
-        }
-        return replace(self, pods=self.pods.add_or_replace(_build_pod_table(objects.get("Pod", ()))), **changed)
+        fields: dict[str, Any] = {}
+        for kind, added in objects.items():
+            if kind == "Pod":
+                fields["pods"] = self.pods.add_or_replace(_build_pod_table(added))
+            else:
+                fields[FIELDS[kind]] = _sort_unique(kind, (*getattr(self, FIELDS[kind]), *added))
+        return replace(self, **fields)
 
 
-def _decode_documents(
-    documents: Iterable[JsonObject],
-) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
-    """Decode documents into objects by kind, gaps for unreadable objects, and warnings. Raises InputError."""
-    by_kind: dict[str, list[api.Struct]] = {}
-    gaps: dict[str, Gap] = {}
-    warnings: dict[str, None] = {}
+class _DecodedDocuments(NamedTuple):
+    """The objects of documents."""
+
+    by_kind: dict[str, list[api.Struct]]
+    gaps: dict[str, Gap]
+    """The kinds with objects that could not be read."""
+    warnings: dict[str, None]
+    """A line for each newer API version whose objects were read."""
+
+
+def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
+    """Decode documents, leaving out objects that scheduling does not read. Raises InputError."""
+    decoded = _DecodedDocuments({}, {}, {})
     for document in flatten_lists(documents):
         kind = get_kind(document)
         version = str(document.get("apiVersion") or "")
+        add_converted = partial(_add_converted, decoded.by_kind, document)
         if _is_controller_allocated(document, kind):
-            gaps |= {"ResourceClaim": CONTROLLER_ALLOCATION_GAP, kind: CONTROLLER_ALLOCATION_GAP}
+            decoded.gaps["ResourceClaim"] = decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
         elif not is_relevant_kind(kind, version):
-            if may_create_pods(document) and (resource := build_custom_resource(document)):
-                by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
+            # A custom resource may still create pods.
+            resource = build_custom_resource(document) if may_create_pods(document) else None
+            if resource:
+                decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_read_name(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_version(kind, version):
-            _add_converted(by_kind, document)
-        elif gap := read_newer_version(kind, document, partial(_add_converted, by_kind, document)):
-            gaps.setdefault(kind, gap)
+            add_converted()
+        elif gap := read_newer_version(kind, document, add_converted):
+            decoded.gaps.setdefault(kind, gap)
         else:
-            warnings[describe_accepted(kind, version)] = None
-    return by_kind, gaps, warnings
+            decoded.warnings[describe_accepted(kind, version)] = None
+    return decoded
 
 
 def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
-    """Return the index of each object by namespace and name."""
-    keys = ((obj.metadata.namespace or DEFAULT_NAMESPACE, obj.metadata.name) for obj in objects)
-    return {key: place for place, key in enumerate(keys)}
+    """Return the index of each object in the iterable, by namespace and name. The last of equal names counts."""
+    indexes = {}
+    for index, obj in enumerate(objects):
+        indexes[obj.metadata.namespace or DEFAULT_NAMESPACE, obj.metadata.name] = index
+    return indexes
 
 
 def _add_converted(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
@@ -336,8 +358,12 @@ def _add_converted(by_kind: dict[str, list[api.Struct]], document: JsonObject) -
 
 def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
     """Return whether a driver's controller allocates the claim or the template's claims, as was possible up to 1.31."""
-    path = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
-    spec = object_at(document, *path) if path else {}
+    if kind == "ResourceClaim":
+        spec = object_at(document, "spec")
+    elif kind == "ResourceClaimTemplate":
+        spec = object_at(document, "spec", "spec")
+    else:
+        return False
     return bool(spec.get("resourceClassName") or spec.get("controller"))
 
 
@@ -355,29 +381,22 @@ def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]
     ``read`` reads the object and raises InputError.
     """
     reason = find_unknown_field(kind, drop_nulls(document))
-    try:
-        if not reason:
+    if not reason:
+        try:
             read()
+        except InputError as error:
+            reason = error.what
+        else:
             return None
-    except InputError as error:
-        reason = error.what
     return Gap(describe_skipped(str(document["apiVersion"]), reason))
 
 
 def describe(document: JsonObject) -> str:
     """Return the name of an object for error messages, such as ``Pod shop/web``, whatever shape it has."""
     metadata = object_at(document, "metadata")
-    name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+    parts = (metadata.get("namespace"), metadata.get("name"))
+    name = "/".join(str(part) for part in parts if part)
     return f"{document.get('kind', 'object')} {name}".strip()
-
-
-def drop_nulls(value: object) -> Any:
-    """Return the value without null fields at any depth, which the API treats as absent."""
-    if isinstance(value, Mapping):
-        return {k: drop_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list | tuple):
-        return [drop_nulls(v) for v in value]
-    return value
 
 
 def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
@@ -408,20 +427,21 @@ def _build_pod_table(pods: Iterable[Any]) -> PodTable:
 
 
 def _sort_unique(kind: str, objects: Iterable[Any]) -> Sequence[object]:
-    """Sort objects by namespace and name, keeping the last of each name.
+    """Return objects of a kind sorted by namespace and name, with the last of each name.
 
-    Missing namespaces become ``default``.
+    Missing namespaces become ``default``. Custom resources of several kinds may have the same name.
     """
-    if kind == OTHER_CUSTOM_RESOURCE:
-        by_name_and_kind = {
-            (o.metadata.namespace, o.metadata.name, o.resource_kind): o for o in map(fill_namespace, objects)
-        }
-        return tuple(by_name_and_kind[key] for key in sorted(by_name_and_kind))
-    if kind in CLUSTER_SCOPED:
-        by_name = {("", o.metadata.name): o for o in objects}
-    else:
-        by_name = {(o.metadata.namespace, o.metadata.name): o for o in map(fill_namespace, objects)}
-    return tuple(by_name[key] for key in sorted(by_name))
+    by_key: dict[tuple[str, ...], object] = {}
+    for obj in objects:
+        if kind in CLUSTER_SCOPED:
+            by_key[(obj.metadata.name,)] = obj
+            continue
+        namespaced = fill_namespace(obj)
+        key: tuple[str, ...] = (namespaced.metadata.namespace, namespaced.metadata.name)
+        if kind == OTHER_CUSTOM_RESOURCE:
+            key = (*key, namespaced.resource_kind)
+        by_key[key] = namespaced
+    return tuple(by_key[key] for key in sorted(by_key))
 
 
 def fill_namespace(obj: Any) -> Any:

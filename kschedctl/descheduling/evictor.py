@@ -131,7 +131,7 @@ class DefaultEvictor:
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
-            covered |= budgets.find_selected(get_budget_key(budget))
+            covered |= budgets.find_selected_pods(get_budget_key(budget))
         return covered
 
     # -- masks of pods -------------------------------------------------------------------------------------------------

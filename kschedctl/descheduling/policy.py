@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kschedctl.api.objects import Struct
-from kschedctl.cluster import drop_nulls
 from kschedctl.descheduling import arguments
 from kschedctl.descheduling.arguments import REQUIRED, ArgumentError, DefaultEvictorArgs, PluginArguments, Unsigned
 from kschedctl.errors import InputError

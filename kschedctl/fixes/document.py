@@ -50,12 +50,19 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
-    is_template_changed = pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key])
-    patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key) if is_template_changed else None
+
+    # A change of the pod becomes a patch of its owner.
+    patch = None
+    if pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key]):
+        patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key)
+    owner = str(patch.owner) if patch else ""
     if patch is not None and patch.anew and patch.owner.kind == "Job":
         costs.append(_build_job_deletion_cost(trial, patch.owner))
-    owner = str(patch.owner) if patch else ""
     restarts = rollout.restarted if rollout else 0
+
+    holds = result.holds if result else None
+    if holds and needs_values:
+        holds = None  # nothing is verified until the values are filled in
     return Remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
@@ -74,7 +81,7 @@ def build_remedy(
         owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
         step=get_trial_price(trial).name.lower(),
-        holds=None if result is None or (needs_values and result.holds) else result.holds,
+        holds=holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
         needs_values=needs_values,
@@ -86,8 +93,10 @@ def build_remedy(
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
     """Yield what the user must fill in or find out first, and what each fix gives up or loses."""
     if needs_values:
-        yield FixCost(CostKind.NEEDS_VALUES, f"it is not verified: fill in {', '.join(needs_values)} first")
-    yield from (FixCost(CostKind.CHECK_FIRST, fix.check_first) for fix in fixes if fix.check_first)
+        yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
+    for fix in fixes:
+        if fix.check_first:
+            yield FixCost(CostKind.CHECK_FIRST, fix.check_first)
     lost = {fix.weakens for fix in fixes if fix.effective_price is Price.LOSS}
     for weakens in dict.fromkeys(fix.weakens for fix in fixes if fix.weakens):
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
@@ -98,14 +107,15 @@ def _iter_eviction_costs(
 ) -> Iterator[FixCost]:
     """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
 
-    The cost says what is lost with the pods. If a rollout was replayed, it also says what happens to the
-    pods.
+    The cost says what is lost with the pods and, if a rollout was replayed, what happens to them. It has a short text
+    as well if many pods are evicted.
     """
     if not victims:
         return
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
-    fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
+    # If all evicted pods are lost, the harm says so already.
+    fates = chain.fates if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     evicted = f"evicts {counted(len(victims), 'pod')}"
     short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
@@ -114,8 +124,10 @@ def _iter_eviction_costs(
     yield FixCost(CostKind.EVICTS, f"evicts {', '.join(victim_names)}{harm}{fates}", len(victims), short)
 
 
-FEW_VICTIMS, LONGEST_SHORT_COST = 3, 160
-"""How many evicted pods a short text names at most; how many characters it has at most."""
+FEW_VICTIMS = 3
+"""With more evicted pods, the cost has a short text that only counts them."""
+LONGEST_SHORT_COST = 160
+"""The most characters of the short text before its details are left out."""
 
 
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
@@ -128,6 +140,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
         return ""
     of_nodes = "" if len(fixes) == 1 else " of the nodes"
     verb = "is" if nodes == 2 else "are"
+    # The target pod gets the last node.
     return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
 
 
@@ -135,7 +148,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of deleting a Job with its pods, which its immutable template requires."""
     pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
-    text = f"{owner} is deleted and created anew"
+    text = f"{owner} is deleted and created again"
     if pods:
         verb = "has" if running == 1 else "have"
         text += f", with its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
@@ -155,15 +168,14 @@ def _map_to_manifest_edits(
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
         return edits
     pod = Pod(spec=get_template_spec(workload))
-    for edit in (edit for fix in trial.changes for edit in fix.edits if edit.key == pod_key):
+    pod_edits = [edit for fix in trial.changes for edit in fix.edits if edit.key == pod_key]
+    for edit in pod_edits:
         changed_pod = edit.change(pod)
         assert isinstance(changed_pod, Pod)
         pod = changed_pod
     del edits[pod_key]
-    return {
-        ObjectKey(*get_identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)),
-        **edits,
-    }
+    workload_edit = EditedObject(workload, replace_template_spec(workload, pod.spec))
+    return {ObjectKey(*get_identity(workload)): workload_edit, **edits}
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:
@@ -203,8 +215,8 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
         if edit.after is None:
             yield {"delete": reference}
         elif edit.before is None:
-            head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
-            yield {"create": head | to_document(edit.after)}
+            newest_version = KINDS[key.kind].versions[0]
+            yield {"create": {"apiVersion": newest_version, "kind": key.kind} | to_document(edit.after)}
         else:
             resize_flag = {"subresource": "resize"} if is_resized(edit) else {}
             recreate_flag = {} if is_valid_update(edit.before, edit.after) else {"anew": True}
@@ -239,7 +251,7 @@ SET_AT_ADMISSION = ("priority", "preemptionPolicy")
 BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")
 """Labels by which a Job selects its pods; they and the selector are generated for each Job."""
 ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""What admission adds to every pod, with tolerationSeconds."""
+"""Keys of the tolerations that admission adds to every pod, with tolerationSeconds."""
 REPLACES_NONE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 """Kinds that do not replace a waiting pod when their template changes. For StatefulSets, see Forced rollback in
 their documentation on kubernetes.io.
@@ -275,12 +287,16 @@ class OwnerPatch(NamedTuple):
 
 
 def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
-    """Return the patch extended to remove generated fields, which the API server rejects in a new object."""
+    """Return the patch extended to remove generated fields, which the API server rejects in a new object.
+
+    For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
+    admission sets from the PriorityClass, if the patch does not keep that class.
+    """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}
         return {"spec": {**object_at(owner_patch, "spec"), "selector": None, "template": template}}
     spec = object_at(owner_patch, "spec")
-    if not spec or "priorityClassName" in spec:  # nothing else is another: what admission made of the class once
+    if not spec or "priorityClassName" in spec:
         return {**owner_patch, "spec": {**dict.fromkeys(SET_AT_ADMISSION), **spec}}
     return owner_patch
 
@@ -288,29 +304,31 @@ def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
 def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """Build the patch of the pod's owner that turns the pod `before` into `after`.
 
-    `waiting` are the owner's waiting pods that should get the change.
+    `waiting` are the owner's waiting pods that should get the change. They are deleted if the owner's kind does not
+    replace them.
     """
     owner = find_owner(before)
-    old, new = (_build_template_document(pod, owner) for pod in (before, after))
-    patch: JsonObject = build_strategic_patch(old, new)
+    old_template, new_template = _build_written_template(before, owner), _build_written_template(after, owner)
+    patch: JsonObject = build_strategic_patch(old_template, new_template)
     patch = wrap_in_template(owner.kind, patch)
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)
 
 
-def _build_template_document(pod: Pod, owner: Owner) -> dict[str, Json]:
-    """Return the part of the pod that is in its owner's template, without what admission added."""
+def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
+    """Reconstruct the pod template as its author wrote it, without the fields that admission or controllers added."""
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
-        spec = remove_node_pin(spec)
+        spec = remove_node_pin(spec)  # the controller adds a node affinity for one node
     if owner.kind != "Pod":
         written_tolerations = tuple(
             t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None
         )
-        overhead = {} if spec.runtime_class_name else spec.overhead
+        overhead = {} if spec.runtime_class_name else spec.overhead  # admission copies it from the RuntimeClass
         spec = replace(spec, tolerations=written_tolerations, overhead=overhead)
     spec_document = to_document(spec)
-    for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
-        spec_document.pop(field, None)
+    if pod.spec.priority_class_name:
+        for field in SET_AT_ADMISSION:
+            spec_document.pop(field, None)
     return {"spec": spec_document}

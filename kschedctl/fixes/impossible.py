@@ -12,8 +12,8 @@ from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.fixes.ways.node_affinity import find_missing_required_host
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
+from kschedctl.snapshot.nodes import HOSTNAME
 
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
@@ -21,12 +21,11 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
     base = search.trials.base
     if base.cycle is None:
         return ()
-    kinds = {fix.kind for trial in search.found for fix in trial.changes}
+    kinds = {fix.kind for trial in search.working_trials for fix in trial.changes}
     lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
     if FixKind.ADD_NODE not in kinds and (node_trials := search.trials.find_single_trials(FixKind.ADD_NODE)):
-        lines.append(
-            f"one more node: it fits on none like those of the cluster ({_count_shapes(len(node_trials))} tried)"
-        )
+        tried_text = f"{_format_shape_count(len(node_trials))} tried"
+        lines.append(f"one more node: the pod fits on no node like the existing ones ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
     return tuple(lines)
@@ -37,11 +36,11 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
-        yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
+        yield f"another host: {host} is gone with the files of the pod's hostPath volumes; bring it back"
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
-    """Yield the node labels that no node has and that the pod's RuntimeClass requires."""
+    """Yield a line for each node label that the pod's RuntimeClass requires and no node has."""
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
@@ -49,24 +48,24 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
     for key, value in runtime_class.scheduling.node_selector.items():
         if value not in base.scheduler.view.nodes.label(key).values:
             name = runtime_class.metadata.name
-            yield f"another node selector: RuntimeClass {name} asks for {key}={value}, and admission puts that back"
+            yield f"another node selector: RuntimeClass {name} requires {key}={value}, which admission adds again"
 
 
-def _count_shapes(number: int) -> str:
+def _format_shape_count(number: int) -> str:
     """Format the number of node shapes."""
     return "1 node type" if number == 1 else f"{number} node types"
 
 
 def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource of which the pod requests more than any empty node offers.
+    """Return a line for each resource that the pod requests more of than any empty node offers.
 
     `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
-        for refusal in tried.find_rejections():
-            if isinstance(refusal.fact, Insufficient) and refusal.fact.exceeds_every_node:
-                first_facts.setdefault(refusal.fact.resource, refusal.fact)
+        for rejection in tried.find_rejections():
+            if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
+                first_facts.setdefault(rejection.fact.resource, rejection.fact)
     return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
 
 
@@ -74,9 +73,9 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
-    'no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5'
+    'no node is large enough: 64 CPUs requested, the largest node has 31.5 (32.5 short)'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
-    'no node offers a/b, of which 2 are requested'
+    'no node offers a/b: 2 requested'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
@@ -84,17 +83,19 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     requested = fact.requested
     largest = fact.largest
     if not largest:
-        return f"no node offers {name}, of which {_format_in_common_unit(name, requested)} are requested"
+        return f"no node offers {name}: {_format_in_common_unit(name, requested)} requested"
+    shortage = requested - largest
     if name == CPU:
-        largest_text, requested_text, shortage_text = (
-            f"{milli / 1000:g}" for milli in (largest, requested, requested - largest)
-        )
+        requested_text, largest_text, shortage_text = (f"{milli / 1000:g}" for milli in (requested, largest, shortage))
+        requested_text += " CPU" if requested == 1000 else " CPUs"
     else:
-        requested_text, largest_text, shortage_text = format_in_one_unit(name, requested, largest, requested - largest)
-    is_implausible = doubted and not is_plausible_machine_size(name, requested, largest)
-    looks_wrong = "; no machine that is known here is that large, so the request looks wrong" * is_implausible
-    offer = f"the largest has {largest_text} of the {requested_text} {name} asked, short by {shortage_text}"
-    return f"no node is large enough: {offer}{looks_wrong}"
+        requested_text, largest_text, shortage_text = format_in_one_unit(name, requested, largest, shortage)
+        requested_text += f" {name}"
+    largest_text += f" ({shortage_text} short)"
+    text = f"no node is large enough: {requested_text} requested, the largest node has {largest_text}"
+    if doubted and not is_plausible_machine_size(name, requested, largest):
+        text += "; no known machine is that large, so the request looks wrong"
+    return text
 
 
 def _format_in_common_unit(name: str, amount: int) -> str:
@@ -109,6 +110,6 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
         return
     if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0
-        yield f"another PriorityClass: none but the system's above its priority of {priority:,} lets pods preempt"
+        yield f"a higher PriorityClass: no non-system class above its priority of {priority:,} lets pods preempt"
     else:
-        yield "another PriorityClass: in none above its own, but for the system's, would the scheduler evict pods"
+        yield "a higher PriorityClass: no non-system class would let the scheduler preempt pods"

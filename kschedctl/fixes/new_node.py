@@ -20,8 +20,8 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import add_pods
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.scheduler.engine.extenders import CallExtender
+from kschedctl.snapshot.nodes import ZONE
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
@@ -37,14 +37,16 @@ def explain_new_node(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Predict whether a node would be added for a pod while other pods wait, too. Raises InputError.
+    """Predict whether a node would be added for a pod when all waiting pods compete. Raises InputError.
 
-    The result is None if no autoscaler is known. ``user_groups`` holds node groups that users name. ``types`` are
-    Karpenter's instance types, or None for those of the nodes. ``settings`` are Karpenter's options.
+    The result is None if no autoscaler is known. `user_groups` holds the node groups that the user names. `types` are
+    Karpenter's instance types, or None for those of the nodes. `settings` are Karpenter's options.
     """
     answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
-    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
-        return answer
+    if answer is None:
+        return None
+    if not answer.would_launch and not any(pool.would_take for pool in answer.pools):
+        return answer  # no pool adds nodes for the pod, so other pods do not matter
 
     cluster = target_pod.scheduler.cluster
 
@@ -173,7 +175,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
     """
     groups = find_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
-        raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
+        raise UsageError("no node groups are known", hint="--pool-label KEY, --node-groups FILE")
     return groups
 
 
@@ -189,25 +191,27 @@ def add_queue_share(
     """Return the answer for a pod, extended by its share of the new nodes when all waiting pods compete.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all nodes that may come, the autoscaler `without_limits` shows how many would be enough.
+    other pods take all nodes that may come, the autoscaler `without_limits` shows how many would be enough. The answer
+    stays as it is if no other pod waits, if more than `MOST_WAITING` do, or if no nodes are added.
     """
-    key = pod.metadata.namespace, pod.metadata.name
-    waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
-    if not waiting or waiting > MOST_WAITING:
+    waiting_count = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
+    if not 0 < waiting_count <= MOST_WAITING:
         return new_node
+
+    key = pod.metadata.namespace, pod.metadata.name
     cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_unschedulable(pod)}))
     growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     if not growth.nodes:
         return new_node
     rivals = _find_rivals(cluster, pod, growth)
-    if pod.key in growth.placements:
-        share = QueueShare(growth.nodes, rivals, True, growth.nodes, growth.sentence)
+    enough: int | None
+    gets_node = pod.key in growth.placements
+    if gets_node:
+        enough = growth.nodes
     else:
-        enough = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
-        share = QueueShare(
-            growth.nodes, rivals, False, enough.nodes if pod.key in enough.placements else None, growth.sentence
-        )
-    return replace(new_node, queue=share)
+        unlimited_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
+        enough = unlimited_growth.nodes if pod.key in unlimited_growth.placements else None
+    return replace(new_node, queue=QueueShare(growth.nodes, rivals, gets_node, enough, growth.sentence))
 
 
 class QueueAfterGrowth(NamedTuple):
@@ -246,10 +250,10 @@ def replay_queue_with_new_nodes(
         and pod.spec.node_name not in old_nodes
     )
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
-    enough = sum(map(len, new.nodes.values())) + further_growth.nodes
-    return QueueAfterGrowth(
-        still_pending, rivals, enough if still_pending.keys() <= further_growth.placements.keys() else None
-    )
+    enough = None
+    if still_pending.keys() <= further_growth.placements.keys():
+        enough = sum(map(len, new.nodes.values())) + further_growth.nodes
+    return QueueAfterGrowth(still_pending, rivals, enough)
 
 
 def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
@@ -261,6 +265,7 @@ def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, .
 MAX_LOOPS = 100
 """How many loops of the autoscaler are replayed for all waiting pods."""
 UNFINISHED = "after {} it still adds nodes"
+"""The doubt about a simulation that was stopped."""
 
 
 def simulate_growth(
@@ -273,23 +278,27 @@ def simulate_growth(
 ) -> NodeGrowth:
     """Let an autoscaler add nodes for the pending pods until it adds no more. Raises InputError.
 
-    With ``explains``, the autoscaler is asked why its groups or pools add no nodes for the pods that never get one.
+    It is stopped after `max_loops` loops, by default `MAX_LOOPS`. With `explains`, the autoscaler is asked why its
+    groups or pools add no nodes for the pods that never get one.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    initial = settle(cluster, call_extender=call_extender)
-    pools: dict[str, str] = {}
-    settled, loops = initial, 0
+    if max_loops is None:
+        max_loops = MAX_LOOPS
+    settled = settle(cluster, call_extender=call_extender)
     new_nodes = autoscaler.grow(settled.cluster)
-    evicted = 0
-    while new_nodes.nodes and loops < (MAX_LOOPS if max_loops is None else max_loops):
+    pools: dict[str, str] = {}  # name of a new node -> its pool
+    loops = evicted = 0
+    while new_nodes.nodes and loops < max_loops:
         loops += 1
         pools |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
         evicted += settled.evicted
         new_nodes = autoscaler.grow(settled.cluster)
+
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
     causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
+    unfinished = [UNFINISHED.format(counted(loops, "loop"))] if new_nodes.nodes else []
     placements = {
         pod.key: pod.spec.node_name for pod in settled.cluster.pods if pod.key in pending_keys and pod.spec.node_name
     }
@@ -302,7 +311,7 @@ def simulate_growth(
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,
-        doubts=(*autoscaler.doubts, *([UNFINISHED.format(counted(loops, "loop"))] if new_nodes.nodes else [])),
+        doubts=(*autoscaler.doubts, *unfinished),
     )
 
 
@@ -313,23 +322,28 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
 
 
 def _report_pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoolNodes]:
-    """Yield the number of new nodes of each pool in each zone. ``pools`` maps new nodes to their pools."""
+    """Yield the number of new nodes of each pool in each zone. `pools` maps new nodes to their pools."""
     new_nodes = [node for node in cluster.nodes if node.metadata.name in pools]
     pods = Counter(pod.spec.node_name for pod in cluster.pods)
-    by_place: dict[tuple[str, str], list[Node]] = {}
+    nodes_by_place: dict[tuple[str, str], list[Node]] = {}
     for node in new_nodes:
-        by_place.setdefault((pools[node.metadata.name], node.metadata.labels.get(ZONE, "")), []).append(node)
-    for (pool, zone), nodes in sorted(by_place.items()):
+        place = pools[node.metadata.name], node.metadata.labels.get(ZONE, "")
+        nodes_by_place.setdefault(place, []).append(node)
+    for (pool, zone), nodes in sorted(nodes_by_place.items()):
         pod_count = sum(pods[node.metadata.name] for node in nodes)
         yield NewPoolNodes(pool, zone, len(nodes), pod_count)
 
 
 def _report_never_scheduled(
-    settled: SettledCluster, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
+    settled: SettledCluster, autoscaler_reasons: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[NeverScheduled]:
-    """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler."""
+    """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler.
+
+    `autoscaler_reasons` and `causes` map pods to why the autoscaler adds no nodes for them, if that is known.
+    """
     keys_by_messages: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for key, message in settled.waiting.items():
-        keys_by_messages.setdefault((message, refused.get(key, ""), causes.get(key, ())), []).append(key)
-    for (message, refusal, pod_causes), keys in keys_by_messages.items():
-        yield NeverScheduled(tuple(keys), message, refusal, pod_causes)
+        messages = message, autoscaler_reasons.get(key, ""), causes.get(key, ())
+        keys_by_messages.setdefault(messages, []).append(key)
+    for (message, autoscaler_reason, pod_causes), keys in keys_by_messages.items():
+        yield NeverScheduled(tuple(keys), message, autoscaler_reason, pod_causes)

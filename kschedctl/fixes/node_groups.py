@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject, object_at, objects_at, text_at
@@ -31,7 +30,7 @@ KUBERNETES = ("kubernetes.io", "k8s.io")
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
 MAX_SIZE = "cluster-api-autoscaler-node-group-max-size"
 Replay = Callable[[Sequence[JsonObject]], NewNode]
-"""Returns what the autoscaler would say of the pod if these were the node groups."""
+"""Returns the autoscaler's answer for the pod with other node groups."""
 
 
 class GroupChange(NamedTuple):
@@ -58,12 +57,11 @@ def find_node_group_fixes(
     if current_answer.would_launch or current_answer.existing_node:
         return ()
     verdicts = {pool.pool: pool for pool in current_answer.pools}
-    changes = [(group, change) for group in groups for change in _iter_group_changes(group, pod, verdicts)]
-    matching_changes = [
-        (group, change) for group, change in changes if change.maximum or resembles_pod_request(pod, group)
-    ]
-    fixes = islice((_GroupFix(group, change) for group, change in matching_changes or changes), MOST_TRIED)
-    return tuple(fix.build_remedy(cluster) for fix in fixes if fix.helps(groups, replay))
+    fixes = [_GroupFix(group, change) for group in groups for change in _iter_group_changes(group, pod, verdicts)]
+    # Prefer groups that need no guess or that look as if they were meant for the pod.
+    matching_fixes = [fix for fix in fixes if fix.change.maximum or resembles_pod_request(pod, fix.group)]
+    tried_fixes = (matching_fixes or fixes)[:MOST_TRIED]
+    return tuple(fix.build_remedy(cluster) for fix in tried_fixes if fix.helps(groups, replay))
 
 
 class _GroupFix:
@@ -71,12 +69,13 @@ class _GroupFix:
 
     def __init__(self, group: JsonObject, change: GroupChange) -> None:
         self.id = str(group["id"])
-        self.group, self.change = group, change
-        self.changed = {**group, **change.fields}
+        self.group = group
+        self.change = change
+        self.changed_group = {**group, **change.fields}
 
     def helps(self, groups: Sequence[JsonObject], replay: Replay) -> bool:
         """Return whether the changed group would grow for the pod."""
-        after = replay([self.changed if group is self.group else group for group in groups])
+        after = replay([self.changed_group if group is self.group else group for group in groups])
         return any(pool.pool == self.id and pool.takes for pool in after.pools)
 
     def build_remedy(self, cluster: Cluster) -> Remedy:
@@ -110,17 +109,18 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
     """Yield changes of a group that may each be enough for the pod."""
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, False, ""))
-    target, max_size = (int(str(group.get(key) or 0)) for key in ("target", "max"))
+    target = int(str(group.get("target") or 0))
+    max_size = int(str(group.get("max") or 0))
     if target >= max_size and verdict.would_take:
         new_max = target + 1
         summary = f"Raise the maximum of node group {id} from {max_size:,} to {new_max:,}"
         yield GroupChange({"max": new_max}, summary, Price.ROOM, maximum=str(new_max))
     template = group.get("template")
     if isinstance(template, dict):
-        yield from _complete_template(id, template, pod)
+        yield from _iter_template_completions(id, template, pod)
 
 
-def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
+def _iter_template_completions(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
     """Yield the template completed with the labels and extended resources that the pod asks for.
 
     Labels of Kubernetes' domains and labels with another value are not added, nor are devices that nothing hints at. A
@@ -133,29 +133,43 @@ def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[Grou
     devices = _find_missing_devices(id, template, labels, pod)
     if devices is None:
         return
-    for missing in _iter_missing_labels(labels, pod):
-        if not missing and not devices:
-            continue
-        metadata = {**object_at(template, "metadata"), "labels": {**labels, **missing}}
-        status = object_at(template, "status")
-        amounts = {key: {**object_at(status, key), **devices} for key in ("allocatable", "capacity") if key in status}
-        changed = {**template, "metadata": metadata, "status": {**status, **amounts}}
-        tags = [f"{TEMPLATE_TAG}/label/{key}={value}" for key, value in missing.items()]
-        tags += [f"{TEMPLATE_TAG}/resources/{name}={amount}" for name, amount in devices.items()]
-        additions = [f"label {key}={value}" for key, value in missing.items()]
-        additions += [f"resource {name}={amount}" for name, amount in devices.items()]
-        tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
-        instruction = f"Add the node-template {tag_noun} for {' and '.join(additions)} to node group {id}"
-        summary = f"{instruction}, whose template lacks {pronoun}"
-        yield GroupChange({"template": changed}, summary, Price.CORRECTION, tuple(tags))
+    for missing_labels in _iter_missing_labels(labels, pod):
+        if missing_labels or devices:
+            changed = _complete_template(template, {**labels, **missing_labels}, devices)
+            tags = [f"{TEMPLATE_TAG}/label/{key}={value}" for key, value in missing_labels.items()]
+            tags += [f"{TEMPLATE_TAG}/resources/{name}={amount}" for name, amount in devices.items()]
+            summary = _describe_template_additions(id, missing_labels, devices)
+            yield GroupChange({"template": changed}, summary, Price.CORRECTION, tuple(tags))
+
+
+def _complete_template(template: JsonObject, labels: Mapping[str, str], devices: Mapping[str, str]) -> JsonObject:
+    """Return the template with these labels, and with the devices among its resources."""
+    metadata = {**object_at(template, "metadata"), "labels": dict(labels)}
+    status = dict(object_at(template, "status"))
+    for key in ("allocatable", "capacity"):
+        if key in status:
+            status[key] = {**object_at(status, key), **devices}
+    return {**template, "metadata": metadata, "status": status}
+
+
+def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
+    """Describe the change that adds labels and devices to the template of a node group."""
+    additions = [f"label {key}={value}" for key, value in labels.items()]
+    additions += [f"resource {name}={amount}" for name, amount in devices.items()]
+    tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
+    instruction = f"Add the node-template {tag_noun} for {' and '.join(additions)} to node group {id}"
+    return f"{instruction}, whose template lacks {pronoun}"
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield, for each required term, the role labels that the template lacks to satisfy it and the nodeSelector."""
+    """Yield, for each required term, the role labels that the template lacks to satisfy it and the nodeSelector.
+
+    Terms for which a label would have to be changed or describes a node are left out.
+    """
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
-        is_role = all(key not in labels and not is_kubernetes_label(key) for key in missing)
-        if is_role and all(missing.values()):
+        are_all_roles = all(key not in labels and not is_kubernetes_label(key) for key in missing)
+        if are_all_roles and all(missing.values()):
             yield {key: values[0] for key, values in missing.items()}
 
 
@@ -164,13 +178,15 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
 
     Terms with operators other than In are left out.
     """
-    selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
+    selector_labels: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = find_required_terms(pod)
     if not terms:
-        yield selected
+        yield selector_labels
     for term in terms:
-        if not term.match_fields and all(each.operator == "In" for each in term.match_expressions):
-            yield {**{each.key: tuple(each.values or ()) for each in term.match_expressions}, **selected}
+        expressions = term.match_expressions
+        if not term.match_fields and all(expression.operator == "In" for expression in expressions):
+            term_labels = {expression.key: tuple(expression.values or ()) for expression in expressions}
+            yield {**term_labels, **selector_labels}
 
 
 def is_kubernetes_label(key: str) -> bool:
@@ -183,29 +199,34 @@ def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, st
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
-    taints = objects_at(template, "spec", "taints")
-    parsed_taints = [Taint(*(text_at(taint, key) for key in ("key", "value", "effect"))) for taint in taints]
-    hints = {name: find_device_mark(name, {**labels, "id": id}, parsed_taints) for name in missing}
+    taints = [
+        Taint(text_at(taint, "key"), text_at(taint, "value"), text_at(taint, "effect"))
+        for taint in objects_at(template, "spec", "taints")
+    ]
+    hints = {name: find_device_mark(name, {**labels, "id": id}, taints) for name in missing}
     return missing if all(hints.values()) else None
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
-    """Return whether the group's name, labels or taints contain a word that the pod asks for."""
+    """Return whether the group's name, labels or taints share a word with the labels and devices that the pod needs."""
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")
-    words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
-    wanted: list[str] = []
+    group_words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
+
+    pod_words: list[str] = []
     for wanted_labels in iter_wanted_labels(pod):
         for values in wanted_labels.values():
-            wanted += values
-    wanted += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
-    wanted = [value for value in wanted if len(value) > 1]  # a single character is part of most words
-    return any(word and (word in value or value in word) for word in words for value in wanted)
+            pod_words += values
+    pod_words += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
+    pod_words = [word for word in pod_words if len(word) > 1]  # a single character is part of most words
+
+    pairs = ((group_word, pod_word) for group_word in group_words if group_word for pod_word in pod_words)
+    return any(group_word in pod_word or pod_word in group_word for group_word, pod_word in pairs)
 
 
 def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
-    """Yield the command that sets the group's maximum, if the group is an object in the cluster."""
+    """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster."""
     kind, _, namespaced_name = id.partition("/")
     namespace, _, name = namespaced_name.partition("/")
     kinds: dict[str, tuple[tuple[str, str, Sequence[MachineTemplateOwner | MachinePool]], ...]] = {

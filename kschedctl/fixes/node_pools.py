@@ -25,13 +25,13 @@ from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 KARPENTER = "karpenter.sh"
 SOME_VALUE = "true"
 """The value for an empty label; any value will do."""
 Replay = Callable[[Cluster, Sequence[JsonObject] | None], NewNode]
-"""Returns what Karpenter would say of the pod in another cluster, with other instance types."""
+"""Returns Karpenter's answer for the pod in another cluster and, if not None, with other instance types."""
 
 
 class PoolCorrection(NamedTuple):
@@ -84,46 +84,51 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
     """Yield the changes of each NodePool that may each be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
-        yield from _add_missing_labels(cluster, pool, pod)
-        yield from _fill_empty_labels(cluster, pool, pod)
-        yield from _add_zone(cluster, pool, pod, types)
+        yield from _iter_missing_label_corrections(cluster, pool, pod)
+        yield from _iter_empty_label_corrections(cluster, pool, pod)
+        yield from _iter_zone_corrections(cluster, pool, pod, types)
 
 
-def _add_missing_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with wanted labels that its template neither has nor restricts."""
+def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+    """Yield corrections that add the labels that the pod needs and the pool's template neither has nor restricts.
+
+    There are none for a pool whose nodes have another platform than the pod's image.
+    """
     template = pool.spec.template
-    named = {requirement.key: requirement for requirement in template.spec.requirements}
+    requirements = {requirement.key: requirement for requirement in template.spec.requirements}
     for key, value in find_image_platform(pod).items():
-        required = named.get(key)
-        if required is not None and required.operator == "In" and value not in required.values:
-            return
+        requirement = requirements.get(key)
+        if requirement is not None and requirement.operator == "In" and value not in requirement.values:
+            return  # the pool's nodes cannot run the image
+
     labels = template.metadata.labels
     for wanted in iter_wanted_labels(pod):
-        missing = {key: values for key, values in wanted.items() if key not in labels and key not in named}
+        missing = {key: values for key, values in wanted.items() if key not in labels and key not in requirements}
         missing = {
             key: values for key, values in missing.items() if not is_kubernetes_label(key) and KARPENTER not in key
         }
         if missing and all(missing.values()):
             added = {key: values[0] for key, values in missing.items()}
             words = " and ".join(f"{key}={value}" for key, value in added.items())
-            summary = f"Add the label {words} to NodePool {pool.metadata.name}, whose nodes lack it"
+            label_noun, pronoun = ("label", "it") if len(added) == 1 else ("labels", "them")
+            summary = f"Add the {label_noun} {words} to NodePool {pool.metadata.name}, whose nodes lack {pronoun}"
             yield _build_label_correction(cluster, pool, added, summary)
 
 
-def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with a value for empty labels that are topology keys of the pod.
+def _iter_empty_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+    """Yield the correction that gives a value to empty labels of the pool that are topology keys of the pod.
 
     Karpenter treats an empty label as missing.
     """
     labels = pool.spec.template.metadata.labels
     keys = dict.fromkeys(constraint.topology_key for constraint in pod.spec.topology_spread_constraints)
-    empty = [key for key in keys if labels.get(key) == ""]
-    if empty:
-        names = " and ".join(empty)
-        summary = (
-            f"Give the label {names} of NodePool {pool.metadata.name} a value: Karpenter takes an empty one for none"
-        )
-        yield _build_label_correction(cluster, pool, dict.fromkeys(empty, SOME_VALUE), summary)
+    empty_keys = [key for key in keys if labels.get(key) == ""]
+    if empty_keys:
+        label_noun = "label" if len(empty_keys) == 1 else "labels"
+        names = " and ".join(empty_keys)
+        instruction = f"Give the {label_noun} {names} of NodePool {pool.metadata.name} a value"
+        summary = f"{instruction}: Karpenter treats an empty label as missing"
+        yield _build_label_correction(cluster, pool, dict.fromkeys(empty_keys, SOME_VALUE), summary)
 
 
 def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
@@ -131,7 +136,7 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
-    pools = tuple(changed_pool if known is pool else known for known in cluster.karpenter_node_pools)
+    pools = tuple(changed_pool if other is pool else other for other in cluster.karpenter_node_pools)
     name = pool.metadata.name
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
@@ -144,49 +149,49 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     )
 
 
-def _add_zone(
+def _iter_zone_corrections(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
-    """Yield the node class with a subnet in the zone that the pod wants, if all its subnets are elsewhere.
+    """Yield the correction that adds a subnet in a zone that the pod selects to the pool's node class.
 
+    There is none if one of the class's subnets is already in a selected zone, or if its zones are unknown.
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
     kind = find_class_kind(pool)
     node_class = NodeClasses(cluster).find_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
-    wanted = [zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())]
-    missing = [zone for zone in dict.fromkeys(wanted) if zone not in node_class.zones]
-    if not missing or len(missing) < len(set(wanted)):
+    wanted_zones = list(dict.fromkeys(zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())))
+    if not wanted_zones or any(zone in node_class.zones for zone in wanted_zones):
         return
-    zone = missing[0]
+    zone = wanted_zones[0]
     subnets = (*node_class.status.subnets, NodeClassSubnet(zone))
     changed_class = replace(node_class, status=replace(node_class.status, subnets=subnets))
     node_classes: Sequence[NodeClass] = getattr(cluster, kind.field)
-    classes = tuple(changed_class if each is node_class else each for each in node_classes)
+    changed_classes = tuple(changed_class if other is node_class else other for other in node_classes)
     reference = get_class_reference(pool)
     zones = ", ".join(sorted(node_class.zones))
-    summary = f"Give {reference.kind} {reference.name} a subnet in {zone}: those that it selects are in {zones}"
-    command = f"# in a subnet of {zone}: the tags that subnetSelectorTerms of {reference.kind} {reference.name} select"
-    available_types = (
-        [_add_zone_offerings(each, zone) for each in derive_instance_types(cluster)] if types is None else types
-    )
-    after = copy_with(cluster, **{kind.field: classes})
+    class_name = f"{reference.kind} {reference.name}"
+    if types is None:
+        types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
     yield PoolCorrection(
         pool.metadata.name,
         PoolFixKind.CHANGE_NODE_CLASS,
-        summary,
-        command=command,
-        cluster=after,
-        types=available_types,
+        f"Give {class_name} a subnet in {zone}: the subnets that it selects are in {zones}",
+        command=f"# add to a subnet in {zone} the tags that subnetSelectorTerms of {class_name} select",
+        cluster=copy_with(cluster, **{kind.field: changed_classes}),
+        types=types,
     )
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:
     """Return the instance type with each of its offerings repeated for the zone."""
     offerings = instance_type.get("offerings")
+    if not isinstance(offerings, list):
+        offerings = []
+    in_zone = {"key": ZONE, "operator": "In", "values": [zone]}
     zone_offerings = []
-    for offering in offerings if isinstance(offerings, list) else ():
-        terms = [term for term in offering["Requirements"] if term["key"] != ZONE]
-        zone_offerings.append({**offering, "Requirements": [*terms, {"key": ZONE, "operator": "In", "values": [zone]}]})
-    return {**instance_type, "offerings": [*(offerings if isinstance(offerings, list) else ()), *zone_offerings]}
+    for offering in offerings:
+        other_requirements = [requirement for requirement in offering["Requirements"] if requirement["key"] != ZONE]
+        zone_offerings.append({**offering, "Requirements": [*other_requirements, in_zone]})
+    return {**instance_type, "offerings": [*offerings, *zone_offerings]}

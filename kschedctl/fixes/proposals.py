@@ -12,14 +12,14 @@ from pkgutil import iter_modules
 
 import numpy as np
 
-from kschedctl.api.arrays import Ints, Row
+from kschedctl.api.arrays import Bools, Ints, Row
 from kschedctl.fixes import ways
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRefusal, PluginRemedies, TriedNode, collect_label_keys
+from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRejection, PluginRemedies, TriedNode, collect_label_keys
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 
 _MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))
 REMEDIES: Mapping[str, PluginRemedies] = {
@@ -35,25 +35,25 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
     return REMEDIES.get(plugin, NO_REMEDIES)
 
 
-def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
+def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the first rejection of the node, or for all of them if the pod may preempt.
 
     Later rejections are fixed once the first one is cleared. If the pod may preempt, any of them may go away with the
     victims.
     """
-    refusals = tried.find_rejections()
-    for refusal in refusals if tried.trial.raises_priority else refusals[:1]:
-        for way in get_plugin_remedies(refusal.plugin).ways:
-            yield from way(tried, refusal)
+    rejections = tried.find_rejections()
+    for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
+        for way in get_plugin_remedies(rejection.plugin).ways:
+            yield from way(tried, rejection)
 
 
-def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that do not depend on a particular node."""
-    yield from propose_fixes_at_node(tried)
-    yield from scheduling.use_other_schedulers(tried)
+    yield from iter_fixes_at_node(tried)
+    yield from scheduling.iter_scheduler_name_fixes(tried)
     if tried.trial.cycle is not None:
-        yield from scheduling.raise_priority(tried)
-        yield from new_nodes.add_one_node(tried)
+        yield from scheduling.iter_priority_class_fixes(tried)
+        yield from new_nodes.iter_added_node_fixes(tried)
 
 
 MOST_NODES_OF_TRIAL = 60
@@ -62,22 +62,26 @@ MOST_LABEL_VALUES = 40
 """Labels with more values, such as host names, do not separate cases."""
 
 
-def count_least_changes(refusals: list[NodeRefusal]) -> int:
+def count_least_changes(rejections: list[NodeRejection]) -> int:
     """Return the least number of changes that can clear the rejections.
 
     One removed pod may free several resources at once.
     """
-    plugins = {refusal.plugin for refusal in refusals}
-    clearing_groups = {
-        name: known.clears_with or name for name in plugins if not (known := get_plugin_remedies(name)).indirect
-    }
-    return max(1, len(set(clearing_groups.values())))
+    plugins = {rejection.plugin for rejection in rejections}
+    clearing_groups: set[str] = set()
+    for plugin in plugins:
+        plugin_remedies = get_plugin_remedies(plugin)
+        if not plugin_remedies.indirect:
+            clearing_groups.add(plugin_remedies.clears_with or plugin)
+    return max(1, len(clearing_groups))
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
     """Return the sort key of a node: the least number of changes, then the number of insufficient resources."""
-    refusals = tried.find_rejections()
-    return count_least_changes(refusals), len({r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)})
+    rejections = tried.find_rejections()
+    facts = [rejection.fact for rejection in rejections]
+    insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
+    return count_least_changes(rejections), len(insufficient_resources)
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
@@ -96,12 +100,16 @@ def _group_nodes_by_case(cycle: Cycle) -> list[Ints]:
     """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod."""
     nodes, outcome = cycle.view.nodes, cycle.filter
     group_numbers = np.zeros(len(nodes), np.int64)
-    columns: list[Ints] = [nodes.taint_sets[1], *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
+    columns: list[Ints | Bools] = [nodes.taint_sets[1], *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
-        verdicts = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
-        columns += [rejection.mask for verdict in verdicts for rejection in verdict.rejections if rejection.mask.any()]
+        rejections = list(verdict.rejections)
+        if plugin in outcome.with_nominated:
+            rejections += outcome.with_nominated[plugin].rejections
+        columns += [rejection.mask for rejection in rejections if rejection.mask.any()]
     for column in columns:
-        _, group_numbers = np.unique(group_numbers * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True)
+        # Combine the group number and the column's value, which is at least -1, into one code, and number the codes.
+        value_count = int(column.max(initial=0)) + 2
+        _, group_numbers = np.unique(group_numbers * value_count + column + 1, return_inverse=True)
     order = np.argsort(group_numbers, kind="stable")
     starts = np.flatnonzero(np.diff(group_numbers[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []
@@ -115,7 +123,10 @@ def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,) of the labels that the pod's constraints name."""
+    """Yield, for each label that the pod's constraints name, the code (N,) of each node's value.
+
+    Labels with many values are skipped.
+    """
     for key in sorted(collect_label_keys(cycle)):
         column = cycle.view.nodes.label(key)
         if len(column.values) <= MOST_LABEL_VALUES:
@@ -123,9 +134,10 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return node rows of a case, the nearest to having room for the pod first.
+    """Return the rows of a case, at most about MOST_NODES_OF_TRIAL of them, the nearest to having room first.
 
-    The nodes with most of each requested resource free come before all others, followed by the case's first node.
+    The nodes with most of each requested resource free come before all others, followed by the case's first node. If
+    the pod requests nothing, the order stays as it is.
     """
     view = cycle.view
     requested = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}

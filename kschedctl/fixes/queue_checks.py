@@ -81,7 +81,8 @@ class QueueChecks:
     def find_best_variant(self, candidate: RankedFix) -> CheckedFix:
         """Return the first variant of a fix that holds in the queue, with alternatives that also hold.
 
-        If the first few variants do not hold and the fix adds a node, more nodes are added until it holds.
+        If the first few variants do not hold and the fix adds a node, more nodes are added until it holds. If it never
+        holds, or the queue was not replayed, the fix itself is returned with its result.
         """
         variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
         result = self.check(candidate.trial)
@@ -92,7 +93,7 @@ class QueueChecks:
             if variant_result is not None and variant_result.holds:
                 others = (other for other in candidate.others if other is not trial)
                 return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
-        return self._find_node_count(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
+        return self._find_sufficient_node_count(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
 
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield those of the first few trials that hold in the queue."""
@@ -101,14 +102,18 @@ class QueueChecks:
             if result is not None and result.holds:
                 yield trial
 
-    def _find_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Return the fix with the smallest number of added nodes that holds in the queue, or None."""
+    def _find_sufficient_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
+        """Return the fix with the smallest number of added nodes that holds in the queue.
+
+        The result is None if the fix adds no node, or if it does not hold with any number of nodes that was tried.
+        """
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:
             return None
         best: CheckedFix | None = None
         too_few = 1
         enough = MOST_NODES + 1
+        # Move away from the estimate in growing steps until one count is too few and one is enough, then bisect.
         step = 1
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
@@ -124,8 +129,11 @@ class QueueChecks:
                 too_few = count
             if best is not None and too_few > 1:
                 count = (too_few + enough) // 2
+            elif best is not None:
+                count = max(enough - step, 2)
+                step *= 2
             else:
-                count = max(enough - step, 2) if best else min(too_few + step, MOST_NODES)
+                count = min(too_few + step, MOST_NODES)
                 step *= 2
         return best
 
@@ -140,18 +148,19 @@ class RunWithoutFix(NamedTuple):
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster, cached with the scheduler's view."""
-    run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _replay_unchanged_queue(scheduler))
+    """Try all waiting pods of the unchanged cluster. The result is cached with the scheduler's view."""
+    run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _compute_run_without_fix(scheduler))
     return run
 
 
-def _replay_unchanged_queue(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster."""
+def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
+    """Try all waiting pods of the unchanged cluster, and return which of them get a node."""
     simulation = recreate_evicted(Simulation(scheduler))
     waiting = find_pending(simulation)
     _try_until_stable(simulation, waiting)
-    placed = frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
-    return RunWithoutFix(placed, not placed and not simulation.evictions)
+    view = simulation.view
+    placed = frozenset(view.pods.objects[position].key for position in waiting if view.node[position] >= 0)
+    return RunWithoutFix(placed, nothing_moves=not placed and not simulation.evictions)
 
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:
@@ -167,41 +176,49 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.own if trial.created else trial.pod])
     simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
+
+    # The placed pods in the order in which they got their nodes.
     pods, node = simulation.view.pods, simulation.view.node
     names = simulation.view.nodes.names
-    placed = {
+    node_by_pod = {
         pods.objects[outcome.position].key: names[node[outcome.position]]
         for outcome in outcomes
         if node[outcome.position] >= 0
     }
-    without_fix = replay_queue_without_fix(trial.scheduler).placed
-    other_placed = [key for key in placed if key != trial.own.key]
-    gained = tuple(
-        key for key in other_placed if key not in without_fix and _is_waiting_without_fix(trial.scheduler, key)
+    placed_without_fix = replay_queue_without_fix(trial.scheduler).placed
+    other_pods = [key for key in node_by_pod if key != trial.own.key]
+    gaining_pods = tuple(
+        key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
-    makes_room_on = frozenset(trial.opens)
-    placed_in_new_room = tuple(key for key in other_placed if placed[key] in makes_room_on)
-    if trial.own.key not in placed:
-        return QueueResult(False, rivals=placed_in_new_room or gained)
-    target_turn = list(placed).index(trial.own.key)
-    ahead = frozenset([*placed][:target_turn])
-    return QueueResult(True, ahead=tuple(key for key in placed_in_new_room if key in ahead), also_places=gained)
+    nodes_with_room = frozenset(trial.opens)
+    pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
+
+    if trial.own.key not in node_by_pod:
+        return QueueResult(False, rivals=tuple(pods_in_new_room) or gaining_pods)
+    placed_pods = list(node_by_pod)
+    pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.own.key)])
+    ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
+    return QueueResult(True, ahead=ahead_in_new_room, also_places=gaining_pods)
 
 
 def _try_concerned_pods(
     scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
 ) -> tuple[Simulation, list[Outcome]]:
-    """Try only the pods that the fix may concern, if these are known and no pod is evicted. Try all otherwise."""
-    changed = (
-        find_nodes_with_new_room(trial, target_key) if replay_queue_without_fix(trial.scheduler).nothing_moves else None
-    )
+    """Try only the pods that the fix may concern, if these are known and no pod is evicted. Try all otherwise.
+
+    Return the simulation and the outcomes in the order in which the pods were tried.
+    """
+    nodes_with_new_room = None
+    if replay_queue_without_fix(trial.scheduler).nothing_moves:
+        nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
     simulation = recreate_evicted(Simulation(scheduler))
     position = Position(simulation.view.pods.index[trial.own.key])
     waiting = find_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
-    if changed is not None:
-        outcomes = _try_until_stable(simulation, find_concerned_pods(simulation, waiting, changed, position))
+    if nodes_with_new_room is not None:
+        concerned = find_concerned_pods(simulation, waiting, nodes_with_new_room, target_position=position)
+        outcomes = _try_until_stable(simulation, concerned)
         if not simulation.evictions:
             return simulation, outcomes
         simulation = recreate_evicted(Simulation(scheduler))
@@ -224,9 +241,7 @@ def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
 
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:
-    """Return whether the cluster has the target pod. A pod from a manifest may have a UID without being in the
-    cluster.
-    """
+    """Return whether the cluster has the target pod, which a pod from a manifest may not be despite its UID."""
     return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
 
 
@@ -252,7 +267,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
         if key.kind not in SINGLE_NODE_KINDS:
             return None
         if isinstance(before, Node) and isinstance(after, Node) and before.metadata.labels != after.metadata.labels:
-            return None  # the node comes to other topology domains
+            return None  # the node moves to another topology domain, which matters to pods on other nodes
         if isinstance(before, Pod):
             if _may_block_other_nodes(before):
                 return None
@@ -264,8 +279,8 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 def _may_block_other_nodes(pod: Pod) -> bool:
     """Return whether a running pod may keep other pods from nodes other than its own."""
-    claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
-    return claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
+    uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 
 
 def find_concerned_pods(
@@ -273,8 +288,9 @@ def find_concerned_pods(
 ) -> list[Position]:
     """Return those of the `waiting` pods that may get a node with the fix, including the target pod, in their order."""
     view = simulation.view
-    if len(view.nominations[0]):
-        return list(waiting)  # a pod that goes elsewhere leaves the node for which it was nominated to others
+    rows_of_nominees, _ = view.nominations
+    if len(rows_of_nominees):
+        return list(waiting)  # a nominated pod that gets another node leaves room on its nominated node
     rows = np.array([view.nodes.index[name] for name in sorted(nodes) if name in view.nodes.index], np.int32)
     claim_users = Counter(claim for position in waiting for claim in _iter_shared_claims(view.pods.objects[position]))
     may_get_node_by_info: dict[int, bool] = {}
@@ -301,28 +317,33 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     """
     assert trial.cycle is not None
     view = trial.cycle.view
-    row = len(trial.scheduler.view.nodes)
     simulation = Simulation(trial.scheduler, view.fork())
-    at = view.pods.index.get(trial.own.key)
-    turn = (-trial.cycle.info.priority, len(view.pods) if at is None else at)
+
+    # The pods ahead of the target in the queue: by priority, then by position.
+    target_position = view.pods.index.get(trial.own.key, len(view.pods))
+    target_turn = (-trial.cycle.info.priority, target_position)
     turns = {
         position: (-int(view.pods.priority[view.pods.info[position]]), position)
         for position in find_pending(simulation)
     }
-    free = view.allocatable[row] - view.requested[row]
-    nodes = [free.copy()]
-    for position in sorted((position for position in turns if turns[position] < turn), key=turns.__getitem__):
+    pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
+
+    added_row = len(trial.scheduler.view.nodes)  # added nodes come after the existing ones
+    added_rows = np.array([added_row], np.int32)
+    free_on_new_node = view.allocatable[added_row] - view.requested[added_row]
+    nodes = [free_on_new_node.copy()]
+    for position in pods_ahead:
         number = int(view.pods.info[position])
-        if not _may_fit_on_empty_node(simulation, position, view.pods.infos[number], np.array([row], np.int32)):
+        if not _may_fit_on_empty_node(simulation, position, view.pods.infos[number], added_rows):
             continue
-        if not _take_from_first_fit(nodes, view.requests[number]):
-            nodes.append(free - view.requests[number])
-    wanted = view.matrix([trial.cycle.info.incoming_requests])[0]
-    return len(nodes) if _take_from_first_fit(nodes, wanted) else len(nodes) + 1
+        if not _reserve_on_first_fit(nodes, view.requests[number]):
+            nodes.append(free_on_new_node - view.requests[number])
+    (target_requests,) = view.matrix([trial.cycle.info.incoming_requests])
+    return len(nodes) if _reserve_on_first_fit(nodes, target_requests) else len(nodes) + 1
 
 
-def _take_from_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Subtract the requests (R,) from the first free amounts that cover them, and return whether there are any."""
+def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
+    """Subtract the requests (R,) from the first node's free amounts that cover them, and return whether one does."""
     free = next((free for free in nodes if (requests <= free).all()), None)
     if free is None:
         return False
@@ -350,7 +371,10 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 
 
 def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
-    """Return whether one of the nodes (K,) would accept the pod if it ran no other pods."""
+    """Return whether one of the nodes in these rows (K,) might accept the pod if it ran no other pods.
+
+    Only node affinity, taints and requests are checked. The result is True if they do not decide alone.
+    """
     framework = simulation.framework(position)
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
         return True

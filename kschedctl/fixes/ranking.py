@@ -10,7 +10,8 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.reports.remedy import Remedy
 
-_STEPS = {price.name.lower(): price for price in Price}
+_PRICES_BY_STEP = {price.name.lower(): price for price in Price}
+"""The value of `Remedy.step` -> the price."""
 
 
 class RankedFix(NamedTuple):
@@ -24,17 +25,18 @@ class RankedFix(NamedTuple):
     def alternatives(self) -> tuple[str, ...]:
         """Names of other nodes or pods with which the same changes would help."""
         own_places = {fix.where for fix in self.trial.changes}
-        names = (
+        other_places = [
             " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
-        )
-        return tuple(dict.fromkeys(filter(None, names)))
+        ]
+        return tuple(dict.fromkeys(place for place in other_places if place))
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
     """Rank the trials, best first. Variants of the same changes become alternatives of the best variant."""
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
-        trials_by_family.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
+        families = frozenset(fix.family for fix in trial.changes)
+        trials_by_family.setdefault(families, []).append(trial)
     return [RankedFix(first, tuple(others)) for first, *others in trials_by_family.values()]
 
 
@@ -68,7 +70,7 @@ def sort_holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
     """Sort fixes that hold in the queue before those that do not, unless they are worse in another way."""
     ordered: list[CheckedFix] = []
     for fix in fixes:
-        index = next((at for at, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
+        index = next((i for i, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
         ordered.insert(index, fix)
     return ordered
 
@@ -81,9 +83,11 @@ def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
     """
     if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
         return False
-    price, other_price = _get_highest_price(fix), _get_highest_price(other)
-    no_larger = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
-    return price <= Price.ROOM or (no_larger and price <= other_price + 1)
+    price = _get_highest_price(fix)
+    if price <= Price.ROOM:
+        return True
+    has_no_more_changes = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
+    return has_no_more_changes and price <= _get_highest_price(other) + 1
 
 
 def _get_highest_price(fix: CheckedFix) -> Price:
@@ -117,7 +121,8 @@ def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy])
         return tuple(remedies)
     merged = [remedy for remedy in remedies if FixKind.ADD_NODE not in remedy.kinds]
     for fix in fixes:
-        dearer_indexes = (place for place, known in enumerate(merged) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
+        price = _PRICES_BY_STEP[fix.step]
+        dearer_indexes = (i for i, remedy in enumerate(merged) if _PRICES_BY_STEP.get(remedy.step, 0) > price)
         merged.insert(next(dearer_indexes, len(merged)), fix)
     return tuple(merged)
 

@@ -9,7 +9,6 @@ server's default is replayed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -52,9 +51,10 @@ from kschedctl.text.counts import agreeing, first_few
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds whose pods keep their template until they are deleted."""
 
-DESIRED, MOST = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 REVISION_NUMBER = "deployment.kubernetes.io/revision"
-MOST_REFUSED = 3
+MOST_HARMFUL = 3
 """The most harmful changes that are reported."""
 
 
@@ -77,16 +77,18 @@ class Rollouts:
 
     def __init__(self, manifest: Struct | None = None) -> None:
         self._manifest = manifest
-        self._known: dict[int, tuple[RemedyTrial, RolloutResult | None]] = {}
+        # By the trial's id. The entry keeps the trial alive, so that its id stays unique.
+        self._results: dict[int, tuple[RemedyTrial, RolloutResult | None]] = {}
 
     def replay(self, trial: RemedyTrial) -> RolloutResult | None:
         """Return the result of rolling out the trial's changes, cached.
 
         It is None if no other pod has the changed template and no pod is evicted.
         """
-        if id(trial) not in self._known:
-            self._known[id(trial)] = trial, _replay_rollout(trial, self._manifest)
-        return self._known[id(trial)][1]
+        if id(trial) not in self._results:
+            self._results[id(trial)] = trial, _replay_rollout(trial, self._manifest)
+        _, result = self._results[id(trial)]
+        return result
 
     def is_harmless(self, trial: RemedyTrial) -> bool:
         """Return whether rolling out the trial's changes does no harm."""
@@ -94,29 +96,34 @@ class Rollouts:
         return rolled_out is None or not rolled_out.harm
 
     def iter_harmful(self) -> Iterator[str]:
-        """Yield a line for each replayed change that would do harm, with the reason."""
-        for trial, rolled_out in islice(((t, f) for t, f in self._known.values() if f and f.harm), MOST_REFUSED):
-            assert rolled_out is not None
-            yield f"{' and '.join(fix.text for fix in trial.changes)}: {rolled_out.harm}"
+        """Yield a line for each of the first replayed changes that would do harm, with the reason."""
+        harms = [(trial, result.harm) for trial, result in self._results.values() if result and result.harm]
+        for trial, harm in harms[:MOST_HARMFUL]:
+            yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
 
     def iter_harmless(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
-        """Yield the ranked fixes whose rollout does no harm, replaying each only when it is needed."""
+        """Yield the ranked fixes with only those variants that do no harm, or leave a fix out if all do.
+
+        The rollouts are replayed when the next fix is requested.
+        """
         for candidate in best:
-            first, *others = [trial for trial in (candidate.trial, *candidate.others) if self.is_harmless(trial)] or (
-                None,
-            )
-            if first is not None:
-                yield RankedFix(first, tuple(other for other in others if other is not None))
+            harmless_trials = [trial for trial in (candidate.trial, *candidate.others) if self.is_harmless(trial)]
+            if harmless_trials:
+                first, *others = harmless_trials
+                yield RankedFix(first, tuple(others))
 
 
 def changes_template(trial: RemedyTrial) -> bool:
     """Return whether the trial changes the pod's spec, and therefore the template of its workload."""
-    own = next((edit for key, edit in trial.edits.items() if key == ObjectKey.of(trial.own)), None)
-    return own is not None and isinstance(own.before, Pod) and own.before.spec != trial.own.spec
+    edit = trial.edits.get(ObjectKey.of(trial.own))
+    return edit is not None and isinstance(edit.before, Pod) and edit.before.spec != trial.own.spec
 
 
 def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted."""
+    """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted.
+
+    If no other pod has the changed template, only the preemption is replayed.
+    """
     owner = find_owner(trial.own)
     pod_key = ObjectKey.of(trial.own)
     concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
@@ -130,14 +137,17 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
-        return RolloutResult(owner, harm=f"its pods are not created: {error.what}")
-    staying = {pod.key for pod in (*change.kept, *change.removed)}
-    deleted = [pod for pod in old_pods if pod.key not in staying]
+        return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
+    controlled_keys = {pod.key for pod in (*change.kept, *change.removed)}
+    deleted = [pod for pod in old_pods if pod.key not in controlled_keys]
     return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let only the pod preempt in the changed cluster, and follow its victims' replacements."""
+    """Let the pod preempt in the changed cluster, and return the evictions and where the replacements end up.
+
+    The result names a harm if the pod has no node in the end.
+    """
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         cluster = add_pods(cluster, [pod])
@@ -146,13 +156,13 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule([position])
-    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
+    rolled_out = _with_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
     return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
 
 
-def _add_evictions(
+def _with_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
     """Return the result with the evicted pods and a summary of where they end up.
@@ -166,12 +176,12 @@ def _add_evictions(
 
 
 def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain why a pod still has no node after its preemption."""
+    """Explain that a pod still has no node after its preemption."""
     victims, chain = rolled_out.victims, rolled_out.chain
-    evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
+    evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
         return f"{evicts}, whose replacements take the node again before the pod gets there"
-    return f"{evicts}, and has no node in the end"
+    return f"{evicts} but has no node in the end"
 
 
 def _plan_rollout(
@@ -184,16 +194,21 @@ def _plan_rollout(
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
     change = WorkloadChange(str(owner))
     workload = _find_workload(owner, cluster, manifest)
+
+    # Decide which old pods stay or are removed, and create the new ones.
     if owner.kind in KEEPS_OTHERS:
-        change.kept, wanted = siblings, 1
+        change.kept = siblings
+        new_count = 1
     else:
         change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old_pods)
-        wanted = _get_replicas(workload) or 1 + len(siblings)
-    new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
+        new_count = _get_replicas(workload) or 1 + len(siblings)
+    replaced_pods = (before, *siblings)[:new_count]
+    new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate(replaced_pods)]
     creation = create_objects(cluster, new_pods)
     create_allowed_claims(cluster, creation, creation.pods)
     change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
     _set_rollout_pace(change, workload)
+
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods if pod not in change.kept}
     cluster = change_pods(creation.apply_to(cluster), deletions)
     return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
@@ -208,19 +223,22 @@ def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> S
         return manifest
     if owner.kind in (*KEEPS_OTHERS, "Job"):
         return None
+    if owner.kind == "StatefulSet":
+        return StatefulSet()
+    if owner.kind == "DaemonSet":
+        return DaemonSet()
     annotation_sets = [
         replica_set.metadata.annotations for replica_set in cluster.replica_sets if is_controlled_by(owner, replica_set)
     ]
-    last = max(
-        (annotations for annotations in annotation_sets if annotations.get(DESIRED, "").isdigit()),
-        key=_parse_revision,
-        default=None,
-    )
-    if last is None:
-        return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
-    desired = int(last[DESIRED])
-    max_replicas = last.get(MOST, "")
-    update = RollingUpdate(max_surge=max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None)
+    usable_sets = [annotations for annotations in annotation_sets if annotations.get(DESIRED_REPLICAS, "").isdigit()]
+    newest_annotations = max(usable_sets, key=_parse_revision, default=None)
+    if newest_annotations is None:
+        return Deployment()
+
+    desired = int(newest_annotations[DESIRED_REPLICAS])
+    max_replicas = newest_annotations.get(MAX_REPLICAS, "")
+    max_surge = max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None
+    update = RollingUpdate(max_surge=max_surge)
     return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
 
 
@@ -245,21 +263,21 @@ def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
         return
     set_rollout_limits(change, workload)
     if isinstance(workload, StatefulSet):
-        parallel = any(not pod.spec.node_name for pod in change.removed)
-        change.ordered = workload.spec.pod_management_policy != "Parallel" and not parallel
+        removes_waiting_pod = any(not pod.spec.node_name for pod in change.removed)
+        change.ordered = workload.spec.pod_management_policy != "Parallel" and not removes_waiting_pod
 
 
 def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
-    """Build the pod with the new template that the controller creates to replace an old pod."""
+    """Build the pod with the new template that the controller creates to replace an old pod.
+
+    `number` makes its name unique. A pod of a StatefulSet keeps the old pod's name and ordinal.
+    """
     owner = find_owner(template)
     meta = old.metadata
     labels = dict(template.metadata.labels)
-    labels |= {
-        name: NEW_TEMPLATE_HASH
-        for name in (TEMPLATE_HASH, REVISION)
-        if name in labels and owner.kind not in KEEPS_OTHERS
-    }
-    labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
+    if owner.kind not in KEEPS_OTHERS:
+        labels |= {label: NEW_TEMPLATE_HASH for label in (TEMPLATE_HASH, REVISION) if label in labels}
+    labels |= {label: meta.labels[label] for label in ORDINAL_LABELS if label in meta.labels}
     name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW_TEMPLATE_HASH}-{number}"
     references = tuple(_rename_to_new_replica_set(reference, owner) for reference in template.metadata.owner_references)
     spec = _build_new_spec(to_written_spec(template), owner, template, old)
@@ -302,7 +320,11 @@ def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
 
 
 def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
-    """Run the rollout and return its result. `deleted` are pods that the user deletes before it."""
+    """Run the rollout and return its result, which names the first harm, if any.
+
+    `deleted` are pods that the user deletes before the rollout. It is harmless if more pods of the workload have a node
+    than before, or all.
+    """
     simulation = Simulation(scheduler)
     view = simulation.view
     own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
@@ -312,23 +334,22 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
     recreate_evicted(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
+
     placed = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    rolled_out = _add_evictions(RolloutResult(owner, restarted), simulation, own_positions)
+    rolled_out = _with_evictions(RolloutResult(owner, restarted), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:
-        return rolled_out._replace(harm=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
+        return rolled_out._replace(harm=f"its pods cannot be created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
-    if placed < min(placed_before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
+    if placed >= min(placed_before + 1, change.desired):
+        return rolled_out
+    if rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
-    if placed < min(placed_before + 1, change.desired):
-        return rolled_out._replace(
-            harm=f"{placed} of its pods {agreeing(placed, 'has', 'have')} a node then, "
-            f"{placed_before} {agreeing(placed_before, 'has', 'have')} one now"
-        )
-    return rolled_out
+    pods = agreeing(placed_before, "pod has", "pods have")
+    return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed} afterwards")
 
 
 def _get_position(view: Fork, pod: Pod) -> Position:

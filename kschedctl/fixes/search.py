@@ -15,11 +15,11 @@ from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, 
 from kschedctl.fixes.ranking import harms_nobody
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.guesses import runs_on_no_feasible_node
+from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.registry.in_tree import AnyFact
 
 FixProposer = Callable[[TriedNode], Iterable[Fix]]
@@ -29,6 +29,7 @@ TriedPlace = tuple[frozenset[Fix], Row | None]
 MOST_TRIALS = 2000
 """The most trials that one search replays."""
 REQUEST_KINDS = frozenset({FixKind.LOWER_REQUEST, FixKind.DROP_REQUEST})
+"""The kinds of changes that each lower the request for one resource."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +72,29 @@ class RemedySearch:
     """The time limit."""
     progress: Callable[[int], None] = lambda _: None
     """Called with 1 for each set that is tried."""
-    found: list[RemedyTrial] = field(default_factory=list)
+    working_trials: list[RemedyTrial] = field(default_factory=list)
+    """The trials of the minimal sets of changes that help."""
     exhausted: bool = True
     """Whether nothing was left out for lack of time or because of too many node shapes."""
-    _near_misses: bool = False
+    _has_tried_correction: bool = False
+    """Whether a correction of the manifest was tried."""
     _only_corrections: bool = False
-    _options: dict[TriedPlace, tuple[Fix, ...]] = field(default_factory=dict)
-    _sites: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
+    """Whether only sets with a correction of the manifest are still searched for."""
+    _proposals: dict[TriedPlace, tuple[Fix, ...]] = field(default_factory=dict)
+    _nodes_to_try: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
-        """Run the search, and return the trials of all minimal sets of changes that help."""
-        self._until = time.monotonic() + self.seconds
+        """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first."""
+        self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
-            if self.wishes.smallest and any(map(harms_nobody, self.found)):
-                if any(map(keeps_workload, self.found)):
+            if self.wishes.smallest and any(map(harms_nobody, self.working_trials)):
+                if any(map(keeps_workload, self.working_trials)):
                     break
                 self._only_corrections = True
-            self._seen: set[TriedPlace] = set()
+            self._tried_places: set[TriedPlace] = set()
             for tried in self._iter_starting_points(self.trials.base, size):
-                self._extend(tried, size)
-        return self.found
+                self._try_changes(tried, size)
+        return self.working_trials
 
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
         """Yield the nodes that the remaining changes may clear, and the starting point without a node.
@@ -100,48 +104,56 @@ class RemedySearch:
         if remaining_changes == 1:
             yield TriedNode(trial, None)
         if trial.cycle is not None:
-            hopeful = (
+            clearable_nodes = (
                 tried
                 for tried in self._get_nodes_to_try(trial)
                 if tried.row is not None and _can_be_cleared(tried, remaining_changes)
             )
-            yield from islice(hopeful, MOST_NODES_OF_TRIAL)
-            self.exhausted &= next(hopeful, None) is None
+            yield from islice(clearable_nodes, MOST_NODES_OF_TRIAL)
+            if next(clearable_nodes, None) is not None:
+                self.exhausted = False
         if remaining_changes > 1:
             yield TriedNode(trial, None)
 
     def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
         """Return the nodes to try in the trial, cached by the changes."""
-        name = frozenset(trial.changes)
-        if name not in self._sites:
-            self._sites[name] = tuple(iter_nodes_to_try(trial))
-        return self._sites[name]
+        change_set = frozenset(trial.changes)
+        if change_set not in self._nodes_to_try:
+            self._nodes_to_try[change_set] = tuple(iter_nodes_to_try(trial))
+        return self._nodes_to_try[change_set]
 
-    def _extend(self, tried: TriedNode, remaining_changes: int) -> None:
-        """Try each change proposed at the node, and continue with the remaining changes if it does not suffice."""
+    def _try_changes(self, tried: TriedNode, remaining_changes: int) -> None:
+        """Try each change proposed at the node, and continue with the remaining changes if it does not suffice.
+
+        Sets that help are added to `self.working_trials`. A node is tried once with the same changes.
+        """
         place = frozenset(tried.trial.changes), tried.row
-        if place in self._seen:
+        if place in self._tried_places:
             return
-        self._seen.add(place)
+        self._tried_places.add(place)
         for change in self._get_proposals(tried, place):
             changes = (*tried.trial.changes, change)
-            if any(frozenset(known.changes) <= frozenset(changes) for known in self.found):
+            contains_working_set = any(
+                frozenset(working.changes) <= frozenset(changes) for working in self.working_trials
+            )
+            if contains_working_set:
                 continue
             if not _may_help(change, tried, remaining_changes):
                 continue
-            if self._is_limit_reached():
+            if self._stop_at_limit():
                 return
             if self._only_corrections and not self._may_become_correction(changes):
                 continue
             trial = self.trials.replay(changes)
             self.progress(1)
-            self._near_misses |= is_manifest_correction(change)
+            if is_manifest_correction(change):
+                self._has_tried_correction = True
             if trial.works:
                 if not self._only_corrections or any(map(is_manifest_correction, changes)):
-                    self._keep_if_minimal(trial)
+                    self._add_if_minimal(trial)
             elif remaining_changes > 1 and trial.cycle is not None:
                 for next_node in self._find_next_nodes(tried, trial, remaining_changes - 1):
-                    self._extend(next_node, remaining_changes - 1)
+                    self._try_changes(next_node, remaining_changes - 1)
 
     def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether the set may still become a correction of the manifest that otherwise only makes room.
@@ -150,22 +162,23 @@ class RemedySearch:
         """
         if any(change.effective_price > Price.ROOM for change in changes):
             return False
-        return changes[0].kind != FixKind.ADD_NODE or self._near_misses
+        return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
         """Return the proposed changes that are wanted and compatible with the trial's changes, cached."""
-        if place not in self._options:
+        if place not in self._proposals:
             fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
-            fitting = (
+            proposals = [
                 fix
                 for fix in fixes
                 if fix not in earlier_changes
                 and _is_compatible(fix, tried.trial)
                 and not self._refers_to_added_node(fix, tried.trial)
-            )
-            self._options[place] = tuple(dict.fromkeys(fix for fix in fitting if self._is_wanted(fix)))
-        return self._options[place]
+                and self._is_wanted(fix)
+            ]
+            self._proposals[place] = tuple(dict.fromkeys(proposals))
+        return self._proposals[place]
 
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
         """Return whether the change writes the name of a node that the trial adds into another object.
@@ -176,48 +189,54 @@ class RemedySearch:
         if not names:
             return False
         for key, change_object, _ in change.edits:
-            known = trial.edits.get(key)
-            after = change_object(self.trials.read(key) if known is None else known.after)
-            if key.kind != "Node" and any(name in msgspec.json.encode((key, after)) for name in names):
+            earlier_edit = trial.edits.get(key)
+            before = self.trials.read(key) if earlier_edit is None else earlier_edit.after
+            encoded_object = msgspec.json.encode((key, change_object(before)))
+            if key.kind != "Node" and any(name in encoded_object for name in names):
                 return True
         return False
 
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
-        """Return the nodes at which to continue: the same node if its rejection changed, the added nodes, or all
-        nodes.
+        """Return the nodes at which to continue after the last change of the trial.
+
+        After a change at a node, this is the same node if its rejection changed. After a change without a node, these
+        are the added nodes, or all nodes if none was added. Nodes that the remaining changes cannot clear are left out.
         """
-        if tried.row is None and trial.changes[-1].kind != FixKind.ADD_NODE:
-            return self._iter_starting_points(trial, remaining_changes)
         assert trial.cycle is not None
-        node_count = len(self.trials.scheduler.view.nodes)
-        rows = [tried.row] if tried.row is not None else list(map(Row, range(node_count, len(trial.cycle.view.nodes))))
-        before = _get_first_rejection(tried)
-        tried_nodes = (TriedNode(trial, row) for row in rows)
+        if tried.row is not None:
+            rows = [tried.row]
+        elif trial.changes[-1].kind == FixKind.ADD_NODE:
+            old_node_count = len(self.trials.scheduler.view.nodes)
+            rows = [Row(row) for row in range(old_node_count, len(trial.cycle.view.nodes))]
+        else:
+            return self._iter_starting_points(trial, remaining_changes)
+
+        before = _build_first_rejection_key(tried)
+        next_nodes = [TriedNode(trial, row) for row in rows]
         return [
-            tried_node
-            for tried_node in tried_nodes
-            if _can_be_cleared(tried_node, remaining_changes)
-            and (before is None or _get_first_rejection(tried_node) != before)
+            next_node
+            for next_node in next_nodes
+            if _can_be_cleared(next_node, remaining_changes)
+            and (before is None or _build_first_rejection_key(next_node) != before)
         ]
 
-    def _keep_if_minimal(self, trial: RemedyTrial) -> None:
-        """Add the trial to `self.found` if its set of changes is minimal, new and plausible.
+    def _add_if_minimal(self, trial: RemedyTrial) -> None:
+        """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
         A set is dropped if it would work without one of its changes, if another set changes the same objects, or if no
         feasible node can run the image.
         """
-        if any(_get_changed_objects(known) == _get_changed_objects(trial) for known in self.found):
+        changed_objects = _get_changed_objects(trial)
+        if any(_get_changed_objects(working) == changed_objects for working in self.working_trials):
             return
-        if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
+        if trial.cycle is not None and lacks_feasible_node_for_image(self.trials.base.pod, trial.cycle):
             return
-        smaller_sets = [
-            combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination
-        ]
-        if not any(
-            self.trials.replay(fixes).works or (trial.nominated and self.trials.can_preempt(fixes))
-            for fixes in smaller_sets
-        ):
-            self.found.append(trial)
+        # All sets without one of the changes, but not the empty set, which is known not to work.
+        smaller_sets = [fixes for fixes in combinations(trial.changes, len(trial.changes) - 1) if fixes]
+        for fixes in smaller_sets:
+            if self.trials.replay(fixes).works or (trial.nominated and self.trials.can_preempt(fixes)):
+                return
+        self.working_trials.append(trial)
 
     def _is_wanted(self, fix: Fix) -> bool:
         """Return whether the wishes allow the fix and it is not a useless PriorityClass.
@@ -226,11 +245,15 @@ class RemedySearch:
         """
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
-    def _is_limit_reached(self) -> bool:
-        """Return whether the time or the number of trials is used up, and note that the search is then incomplete."""
-        over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
-        self.exhausted &= not over
-        return over
+    def _stop_at_limit(self) -> bool:
+        """Return whether to stop because the time or the number of trials is used up.
+
+        If so, record that the search is incomplete.
+        """
+        must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
+        if must_stop:
+            self.exhausted = False
+        return must_stop
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:
@@ -248,12 +271,11 @@ def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
 
     A change of an object that the trial creates is incompatible, and a new node is incompatible with a higher priority.
     """
-    created = {key for key, edit in trial.edits.items() if edit.before is None}
+    created_keys = {key for key, edit in trial.edits.items() if edit.before is None}
+    if not created_keys.isdisjoint(edit.key for edit in change.edits):
+        return False
     kinds = {change.kind, *(fix.kind for fix in trial.changes)}
-    return (
-        created.isdisjoint(edit.key for edit in change.edits)
-        and not {FixKind.USE_PRIORITY_CLASS, FixKind.ADD_NODE} <= kinds
-    )
+    return not {FixKind.USE_PRIORITY_CLASS, FixKind.ADD_NODE} <= kinds
 
 
 def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
@@ -268,8 +290,8 @@ def _may_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
     """
     if change.kind not in REQUEST_KINDS or tried.row is None or tried.trial.raises_priority:
         return True
-    first, *rest = tried.find_rejections()
-    other_shortages = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
+    first, *later = tried.find_rejections()
+    other_shortages = [r for r in later if isinstance(r.fact, Insufficient) and r.fact != first.fact]
     return remaining_changes > 1 or not other_shortages
 
 
@@ -278,7 +300,14 @@ def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
     return {key: edit.after for key, edit in trial.edits.items()}
 
 
-def _get_first_rejection(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
-    """Return the node's first rejection, or None if its fact does not reveal every change."""
-    first = next((refusal[:3] for refusal in tried.find_rejections()), None) if tried.row is not None else None
-    return first if first is not None and get_plugin_remedies(first[0]).facts_tell_all else None
+def _build_first_rejection_key(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
+    """Return the plugin, reason and fact of the node's first rejection, equal only if a change had no effect on it.
+
+    The key is None if there is no node or no rejection, or if the plugin's facts do not reveal every effect.
+    """
+    if tried.row is None:
+        return None
+    first = next(iter(tried.find_rejections()), None)
+    if first is None or not get_plugin_remedies(first.plugin).facts_tell_all:
+        return None
+    return first.plugin, first.reason, first.fact

@@ -20,10 +20,12 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 
 
 def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
-    """Apply the changes in `words`, written as in `SUPPOSABLE`, to the pod and its cluster. Raises UsageError and
-    InputError.
+    """Apply the changes in `words`, written as in `SUPPOSABLE`, to the pod and its cluster.
+
+    Raises UsageError and InputError.
     """
     pairs = [_parse_pair(word) for word in words.split()]
+    # Nodes come first, since they replace the cluster in which the pod is changed.
     for name, value in pairs:
         if name == "node":
             target = _add_node_like(target, value)
@@ -42,7 +44,10 @@ def _parse_pair(word: str) -> tuple[str, str]:
 
 
 def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
-    """Return the pod with one property changed. Raises UsageError and InputError."""
+    """Return the pod with its priority, PriorityClass, tolerations or, for any other name, a request changed.
+
+    Raises UsageError and InputError.
+    """
     match name:
         case "priority":
             return change_priority(target, as_if_priority=_parse_priority(value))
@@ -56,11 +61,11 @@ def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
 def _parse_priority(text: str) -> int:
     """Parse a priority, which is a 32-bit integer. Raises UsageError."""
     try:
-        number = int(text[:20])
+        number = int(text[:20])  # longer texts are out of range anyway, and slow to parse
     except ValueError:
         raise UsageError(f'priority "{text}" is not a number', where=WHERE) from None
     if abs(number) >= 1 << 31:
-        raise UsageError(f"priority {number} is out of the range of int32", where=WHERE)
+        raise UsageError(f"priority {number} is out of range: it must be a 32-bit integer", where=WHERE)
     return number
 
 
@@ -90,15 +95,15 @@ def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
     Raises UsageError and InputError.
     """
     if not is_counted(resource):
-        raise UsageError(f'"{resource}" is not a resource that scheduling knows', where=WHERE, hint=SUPPOSABLE)
+        raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)
     try:
-        negative = parse(amount).mantissa < 0
+        is_negative = parse(amount).mantissa < 0
     except ValueError as error:
         raise InputError(f"{resource}: {error}", where=WHERE) from None
-    if negative:
+    if is_negative:
         raise UsageError(f"{resource}: {amount} is negative", where=WHERE)
     if not pod.spec.containers:
-        raise UsageError("the pod has no container", where=WHERE)
+        raise UsageError("the pod has no containers", where=WHERE)
     first, *others = pod.spec.containers
     limits = {name: limit for name, limit in first.resources.limits.items() if name != resource}
     resources = replace(first.resources, requests={**first.resources.requests, resource: amount}, limits=limits)
@@ -106,15 +111,15 @@ def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
 
 
 def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
-    """Return the target in a cluster with one more node of the named node's shape. Raises UsageError."""
+    """Return the target in a cluster with one more node like the named one. Raises UsageError if it is unknown."""
     from kschedctl.fixes.trial.changes import apply_fixes, build_object_reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.fixes.trial.trials import apply_edits_to_cluster, fork_with_edits  # noqa: PLC0415
-    from kschedctl.fixes.ways.new_nodes import build_added_nodes  # noqa: PLC0415
+    from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix  # noqa: PLC0415
 
     scheduler, view = target.scheduler, target.scheduler.view
     (name,) = find_nodes(scheduler.cluster, (model_name,))
-    fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[name]])
+    fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[name]])
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
     changed_scheduler = Scheduler(apply_edits_to_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
-    changed_scheduler.view = fork_with_edits(view, edits)  # quicker by seconds than columns of all nodes and pods anew
+    changed_scheduler.view = fork_with_edits(view, edits)  # saves the seconds that building all columns again takes
     return target._replace(scheduler=changed_scheduler)

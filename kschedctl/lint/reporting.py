@@ -112,7 +112,7 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
     file, line, column = "", 0, 0
     builds: tuple[str, ...] = ()
     if location is not None:
-        file = location.file_of(problem.path)
+        file = location.find_file(problem.path)
         line, column = location.locate(problem.path)
         if location.build:
             builds = (location.build,)

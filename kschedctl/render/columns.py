@@ -1,7 +1,8 @@
 """Widths of table columns, and stacking of columns where there is too little room.
 
 Numbers and names are not folded, and texts stay wide enough to read. If the columns do not fit side by side, the last
-text columns are stacked in one; only a name that is longer than the line is broken.
+text columns are stacked in one; only a name that is longer than the line is broken. A table that does not fit even then
+becomes a list of cards.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from kschedctl.text.printable import printable
 INDENT = 2
 BULLET = "  - "
 GAP = 2
-READABLE, SHARE = 28, 3
-"""Texts are not folded to less than READABLE columns or 1/SHARE of the line, if there is another way."""
+READABLE, SHARE, MIN_READABLE = 28, 3, 20
+"""Texts are not folded to less than READABLE columns or 1/SHARE of the line, and never to less than MIN_READABLE, if
+there is another way."""
 LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
 """Texts longer than LONG are not folded to less than LONG_READABLE columns or 1/LONG_SHARE of the line."""
-MIN_NAME_WIDTH = 12
+MIN_NAME_WIDTH = MIN_READABLE
 """Names that are longer than the line are broken into pieces of at least this width."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
@@ -52,30 +54,27 @@ def split_header(column: Column) -> tuple[str, ...]:
     )
 
 
-def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
-    """Fit a table to the width by stacking as few columns as possible. Return it with the widths of its columns."""
+def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
+    """Fit a table to the width by stacking as few columns as possible, and return it with the widths of its columns.
+
+    A name that is longer than its column is broken. Returns None if a column would become too narrow even so.
+    """
     texts = [position for position, column in enumerate(table.columns) if not column.right]
     for first in range(len(texts) - 1, -1, -1):
-        closer = _stack_columns(table, texts[first:])
-        most = _compute_full_widths(closer)
-        least = _compute_readable_widths(closer, width)
-        if sum(least) + _compute_gap_width(closer) <= width:
-            return closer, _distribute_width(least, most, width - _compute_gap_width(closer))
-    closer = _stack_columns(table, texts)
-    most = _compute_full_widths(closer)
-    least = _compute_readable_widths(closer, width)
-    return closer, _distribute_width(
-        _compute_emergency_widths(closer, least, width), most, width - _compute_gap_width(closer)
-    )
-
-
-def _compute_emergency_widths(table: Table, least: Sequence[int], room: int) -> list[int]:
-    """Return minimum widths at which names are broken, or 1 for all columns if that is still too wide."""
-    bare = [
-        width if column.right else min(width, MIN_NAME_WIDTH)
-        for column, width in zip(table.columns, least, strict=True)
+        stacked = _stack_columns(table, texts[first:])
+        room = width - _compute_gap_width(stacked)
+        least = _compute_readable_widths(stacked, width)
+        if sum(least) <= room:
+            return stacked, _distribute_width(least, _compute_full_widths(stacked), room)
+    stacked = _stack_columns(table, texts)
+    room = width - _compute_gap_width(stacked)
+    least = [
+        readable if column.right else min(readable, MIN_NAME_WIDTH)
+        for column, readable in zip(stacked.columns, _compute_readable_widths(stacked, width), strict=True)
     ]
-    return bare if sum(bare) + _compute_gap_width(table) <= room else [1] * len(bare)
+    if sum(least) > room:
+        return None
+    return stacked, _distribute_width(least, _compute_full_widths(stacked), room)
 
 
 def break_long_words(text: str, width: int) -> str:
@@ -155,8 +154,10 @@ def _compute_readable_width(column: Column, cells: int, room: int) -> int:
             cells, 1, *(cell_len(part) for line in split_header(column) for part in _split_at_break_points(line))
         )
     whole = max(cells, cell_len(format_header(column)))
+    if column.keep:
+        return whole
     readable = min(LONG_READABLE, room // LONG_SHARE) if whole > LONG else min(READABLE, room // SHARE)
-    return whole if column.keep else min(whole, readable)
+    return min(whole, max(readable, MIN_READABLE))
 
 
 def _split_at_break_points(line: str) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from rich.color import ColorSystem
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.style import Style as Look
 from rich.table import Table as Layout
 from rich.text import Text
@@ -95,7 +96,8 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
                 bullets.add_row(BULLET, _build_text(item, room - len(BULLET)))
             yield bullets
         case Table():
-            yield _build_layout(block, room)
+            fitted = fit_table(block, room)
+            yield _build_layout(*fitted) if fitted else _build_cards(block, room)
             if block.note:
                 yield _build_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
@@ -111,9 +113,8 @@ def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     return Text("\n").join((first, *other_lines)) if other_lines else first
 
 
-def _build_layout(table: Table, room: int) -> Layout:
-    """Build rich's table for a table."""
-    table, widths = fit_table(table, room)
+def _build_layout(table: Table, widths: Sequence[int]) -> Layout:
+    """Build rich's table for a table with columns of these widths."""
     layout = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
@@ -122,6 +123,33 @@ def _build_layout(table: Table, room: int) -> Layout:
     for row in table.rows:
         layout.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
     return layout
+
+
+def _build_cards(table: Table, room: int) -> Layout:
+    """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
+
+    Each of these has the name of its column in front. Empty cells are left out.
+    """
+    cards = Layout.grid()
+    cards.add_column(overflow="fold")
+    for row in table.rows:
+        texts = list[Stack]()
+        numbers = list[str]()
+        for column, cell in zip(table.columns, row, strict=True):
+            first, *others = list_lines(cell)
+            if not first.text:
+                continue
+            label = f"{column.name}: " if column.name and (texts or column.right) else ""
+            if column.right:
+                numbers.append(label + " ".join(line.text for line in (first, *others)))
+            else:
+                texts.append(Stack((Marked(f"{label}{first.text}", first.tone), *others)))
+        if numbers:
+            texts.append(Stack((", ".join(numbers),)))
+        for position, text in enumerate(texts):
+            indent = INDENT if position else 0
+            cards.add_row(Padding(_build_text(text, room - indent), (0, 0, 0, indent)))
+    return cards
 
 
 def add_color(text: str, tone: Tone) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import (
+    Block,
     Cell,
     Command,
     Marked,
@@ -100,7 +101,12 @@ TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
 def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
     """Build the table of objects that hold pods back, each with its status."""
     columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
-    return build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+    table = build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+    fixes: list[Block] = []
+    for entry in waiting:
+        if entry.fixes:
+            fixes += (paragraph("For", Marked(entry.resource, Tone.STRONG)), *iter_admission_fix_lines(entry.fixes))
+    return (*table, *fixes)
 
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:

@@ -38,15 +38,18 @@ class AuditRule:
         ``fix`` is the advice for this object. ``fields`` are other fields of the Finding, such as ``severity``,
         ``path`` or ``owner``.
         """
-        fingerprint = hashlib.sha256("\n".join((self.id, object_, fields.get("path", ""))).encode()).hexdigest()[:16]
+        severity = fields.pop("severity", self.severity)
+        path = fields.pop("path", "")
+        # Equal in all runs that find the same problem, whatever the figures in the message.
+        identity = "\n".join((self.id, object_, path))
         return Finding(
             rule=self.id,
-            severity=fields.pop("severity", self.severity),
+            severity=severity,
             object=object_,
-            path=fields.pop("path", ""),
+            path=path,
             message=message,
             fix=fix or self.fix,
-            fingerprint=fingerprint,
+            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
             namespace=namespace,
             **fields,  # type: ignore[arg-type]  # all other fields are strings
         )
@@ -83,7 +86,7 @@ def build_verdict(
 
 
 def _decide_state(findings: Iterable[Finding], is_undecided: bool) -> str:
-    """Return the section's state, which depends on its findings and on whether it is undecided."""
+    """Return the section's state: findings, unless all are only notes, then unknown if undecided, otherwise sound."""
     if any(finding.severity != NOTE for finding in findings):
         return FINDINGS
     return UNKNOWN if is_undecided else SOUND

@@ -19,7 +19,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import parse_quantities
@@ -27,7 +27,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import ValidationOptions, around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import Cluster, describe, drop_nulls
+from kschedctl.cluster import Cluster, describe
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -48,15 +48,16 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
     """
     kind = str(manifest["kind"])
     where = describe(manifest)
+    creates_pods = kind in KINDS
+    struct = KINDS[kind] if creates_pods else around_pods.KINDS[kind]
     try:
-        obj = convert_builtins(drop_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        obj = convert_builtins(drop_nulls(manifest), struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
-    denials = (
-        find_denials(manifest, obj, cluster, admission=admission)
-        if kind in KINDS
-        else find_validation_errors(manifest, obj)
-    )
+    if creates_pods:
+        denials = find_denials(manifest, obj, cluster, admission=admission)
+    else:
+        denials = find_validation_errors(manifest, obj)
     raise_errors([InputError(denial.message, where=where, hint=denial.hint) for denial in denials])
 
 
@@ -66,15 +67,16 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
     Fields that the struct lacks are assumed to be valid. Without ``admission``, only validation is checked.
     """
     document = {"kind": get_identity(obj).kind, **msgspec.to_builtins(obj)}
-    written_out = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
-    denials = find_denials(document, written_out, cluster, admission=admission)
-    raise_errors(
-        [InputError(w.message, where=describe(document), hint=w.hint) for w in denials if _has_path(obj, w.path)]
-    )
+    manifest_struct = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
+    errors = []
+    for denial in find_denials(document, manifest_struct, cluster, admission=admission):
+        if _has_path(obj, denial.path):
+            errors.append(InputError(denial.message, where=describe(document), hint=denial.hint))
+    raise_errors(errors)
 
 
 def _has_path(value: object, path: Path) -> bool:
-    """Return whether the structs along the path have all of its fields."""
+    """Return whether the structs along the path have all of its fields. What is inside other values is not checked."""
     for step in path:
         if isinstance(value, Struct):
             names = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
@@ -91,8 +93,9 @@ def _has_path(value: object, path: Path) -> bool:
 def raise_errors(input_errors: list[InputError]) -> None:
     """Raise the first error with the others in its ``also``, or do nothing if there are no errors."""
     if input_errors:
-        input_errors[0].also = tuple(input_errors[1:])
-        raise input_errors[0]
+        first, *others = input_errors
+        first.also = tuple(others)
+        raise first
 
 
 def find_denials(
@@ -103,15 +106,17 @@ def find_denials(
     ``obj`` is the manifest as a struct of `kschedctl.api.validation.manifests.KINDS`, and ``namespace`` is used if it
     names none. Without ``admission``, only validation is checked, for callers that replay admission themselves.
     """
-    kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    target_namespace = meta.namespace or namespace or DEFAULT_NAMESPACE
-    denials = [*_find_namespace_denial(target_namespace, cluster)] if admission else []
+    kind = str(manifest["kind"])
+    metadata = obj.metadata  # type: ignore[attr-defined]
+    denials: list[Denial] = []
+    if admission:
+        denials += _find_namespace_denial(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
     field_errors = validate_manifest(kind, obj, _build_options(cluster))
-    denials += [
-        Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in field_errors
-    ]
-    for template, path in iter_pod_templates(kind, obj) if admission or kind != "Pod" else ():
-        denials += _find_template_denials(template, path, obj, kind, cluster, is_valid=not field_errors)
+    name = metadata.name or metadata.generate_name
+    denials += [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
+    if admission or kind != "Pod":
+        for template, path in iter_pod_templates(kind, obj):
+            denials += _find_template_denials(template, path, obj, kind, cluster, is_valid=not field_errors)
     return denials
 
 
@@ -120,9 +125,11 @@ def find_validation_errors(manifest: JsonObject, obj: Struct) -> list[Denial]:
 
     ``obj`` is the manifest as a struct of `kschedctl.api.validation.around_pods.KINDS`.
     """
-    kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
+    kind = str(manifest["kind"])
+    metadata = obj.metadata  # type: ignore[attr-defined]
+    name = metadata.name or metadata.generate_name
     field_errors = around_pods.validate_object(kind, obj)
-    return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in field_errors]
+    return [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
 
 
 def _build_options(cluster: Cluster) -> ValidationOptions:
@@ -133,14 +140,14 @@ def _build_options(cluster: Cluster) -> ValidationOptions:
 def _find_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Yield the denial for a namespace that does not exist."""
     if is_missing_namespace(cluster, name):
-        hint = "add a manifest of it, or apply it to another"
+        hint = "add a manifest of the namespace, or use another namespace"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
 def _find_template_denials(
     template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, is_valid: bool
 ) -> Iterator[Denial]:
-    """Yield the denials of a template's pods: by admission for bare pods, or by validation for others.
+    """Yield the denials of a template's pods: by admission for bare pods, or by validation for pods of workloads.
 
     The pods of an invalid workload are not checked.
     """
@@ -178,11 +185,11 @@ def _find_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iter
 
 
 def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
-    """Return whether the overheads are equal. Invalid quantities count as equal, as they are reported elsewhere."""
+    """Return whether the overheads are equal. Invalid quantities count as equal, since they are reported elsewhere."""
     try:
         return parse_quantities(class_overhead) == parse_quantities(overhead)
     except QuantityError:
-        return True  # invalid quantities are reported where they are parsed
+        return True
 
 
 def _is_complete(cluster: Cluster, kind: str) -> bool:

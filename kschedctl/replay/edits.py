@@ -16,7 +16,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import UsageError
-from kschedctl.snapshot.node_order import get_region_and_zone
+from kschedctl.snapshot.nodes import get_region_and_zone
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
@@ -35,11 +35,11 @@ def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_e
     Pods that have ended are included only with ``include_ended``.
     """
 
-    def matches(pod: Pod) -> bool:
+    def is_selected(pod: Pod) -> bool:
         """Return whether the pod is selected."""
         return (include_ended or not pod.terminated) and predicate(pod)
 
-    return [cluster.pods[row] for row in cluster.pods.find_rows(matches).tolist()]
+    return [cluster.pods[row] for row in cluster.pods.find_rows(is_selected).tolist()]
 
 
 def change_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
@@ -65,8 +65,10 @@ def find_pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """Return the pods on these nodes that have not ended."""
     pods = cluster.pods
     names = frozenset(nodes)
-    is_on_nodes = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
-    return [pod for row in np.flatnonzero(is_on_nodes).tolist() if not (pod := pods[row]).terminated]
+    is_named = np.array([name in names for name in pods.node.values], np.bool_)
+    rows_on_nodes = np.flatnonzero(is_named[pods.node.codes])
+    pods_on_nodes = (pods[row] for row in rows_on_nodes.tolist())
+    return [pod for pod in pods_on_nodes if not pod.terminated]
 
 
 _NODE_PREFIX = re.compile(r"^(nodes?|no)/")
@@ -83,25 +85,25 @@ def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") 
     for name in names:
         if name not in nodes_by_name:
             similar = get_close_matches(name, nodes_by_name)
-            raise UsageError(
-                f'node "{name}" not found', hint=f"did you mean {' or '.join(similar)}?" if similar else ""
-            )
+            hint = f"did you mean {' or '.join(similar)}?" if similar else ""
+            raise UsageError(f'node "{name}" not found', hint=hint)
     nodes = list(dict.fromkeys(names))
     if selector:
         label_selector = parse_selector(selector)
-        nodes += [
-            name
-            for name, node in nodes_by_name.items()
-            if label_selector.matches(node.metadata.labels) and name not in nodes
-        ]
+        for name, node in nodes_by_name.items():
+            if label_selector.matches(node.metadata.labels) and name not in nodes:
+                nodes.append(name)
+    if not nodes and selector:
+        raise UsageError(f'no node has labels that match "{selector}"')
     if not nodes:
-        raise UsageError(f'no node has labels "{selector}"' if selector else "no node is named")
+        raise UsageError("no node is named")
     return nodes
 
 
 def get_zone(node: Node) -> str:
     """Return the node's zone, or an empty string."""
-    return get_region_and_zone(node)[1]
+    _, zone = get_region_and_zone(node)
+    return zone
 
 
 def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str, list[str]]:
@@ -162,9 +164,18 @@ def _set_schedulable(node: Node, schedulable: bool) -> Node:
 
 
 def _change_taints(node: Node, added: Sequence[Taint], removed: Sequence[Taint]) -> Node:
-    """Return the node with taints removed and then added. A later taint replaces one of the same key and effect."""
-    remaining = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
-    taints = {(t.key, t.effect): t for t in (*remaining, *added)}
+    """Return the node with taints removed and then added.
+
+    A removed taint without an effect stands for all effects. An added taint replaces a taint of the same key and
+    effect.
+    """
+    removed_pairs = {(taint.key, taint.effect) for taint in removed}
+    taints = {}
+    for taint in node.spec.taints:
+        if removed_pairs.isdisjoint({(taint.key, taint.effect), (taint.key, "")}):
+            taints[taint.key, taint.effect] = taint
+    for taint in added:
+        taints[taint.key, taint.effect] = taint
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))
 
 
@@ -180,8 +191,11 @@ class ObjectKey(NamedTuple):
     def of(cls, api_object: ApiObject) -> ObjectKey:
         """Return the key of a typed object."""
         kind = type(api_object).__name__
-        return cls(kind, "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace, api_object.metadata.name)
+        namespace = "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace
+        return cls(kind, namespace, api_object.metadata.name)
 
     def __str__(self) -> str:
         """Return the key as ``Pod shop/web``."""
-        return f"{self.kind} {self.namespace}{'/' * bool(self.namespace)}{self.name}"
+        if not self.namespace:
+            return f"{self.kind} {self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}"

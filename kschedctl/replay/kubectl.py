@@ -45,10 +45,14 @@ def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = 
     document = to_document(obj)
     document.pop("status", None)
     metadata = {name: value for name, value in object_at(document, "metadata").items() if name not in SERVER_FIELDS}
-    if LAST_APPLIED in object_at(metadata, "annotations"):
-        metadata["annotations"] = {k: v for k, v in object_at(metadata, "annotations").items() if k != LAST_APPLIED}
-    spec = {"spec": {**object_at(document, "spec"), **extra_spec}} if extra_spec else {}
-    return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": metadata, **spec}
+    annotations = object_at(metadata, "annotations")
+    if LAST_APPLIED in annotations:
+        metadata["annotations"] = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+    preferred_version, *_ = KINDS[key.kind].versions
+    manifest = {"apiVersion": preferred_version, "kind": key.kind, **document, "metadata": metadata}
+    if extra_spec:
+        manifest["spec"] = {**object_at(document, "spec"), **extra_spec}
+    return manifest
 
 
 def render_apply(document: JsonObject) -> str:
@@ -59,10 +63,10 @@ def render_apply(document: JsonObject) -> str:
 def render_forced_replace(key: ObjectKey, after: Struct) -> str:
     """Return the command that deletes the object if it exists, and creates it in its new form.
 
-    Unlike `render_recreate` it does not read the object from the cluster, so it may follow a deletion and may be
-    repeated.
+    The command does not read the object from the cluster, so it may follow a deletion and may be repeated.
     """
-    return f"printf %s {quote(json.dumps(build_manifest(key, after)))} | kubectl replace --force -f -"
+    manifest = json.dumps(build_manifest(key, after))
+    return f"printf %s {quote(manifest)} | kubectl replace --force -f -"
 
 
 def render_delete(key: ObjectKey) -> str:
@@ -99,10 +103,10 @@ def encode_compact_json(document: JsonObject) -> str:
 def render_recreate_with_patch(key: ObjectKey, change: JsonObject, patch_type: str = "merge") -> str:
     """Return the command that deletes the object and creates it again with a patch applied.
 
-    The command takes the object from the cluster.
+    The command reads the object from the cluster. Without a change, the object is created again as it was.
     """
-    read = _render_client_patch(key, change, patch_type) if change else _render_get(key)
-    return f"{read} | kubectl replace --force -f -"
+    print_object = _render_client_patch(key, change, patch_type) if change else _render_get(key)
+    return f"{print_object} | kubectl replace --force -f -"
 
 
 def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
@@ -112,7 +116,8 @@ def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
 
 def build_merge_patch(before: Struct, after: Struct) -> JsonObject:
     """Build the merge patch from one object to another, ignoring status and server fields."""
-    old_document, new_document = (to_document(obj) for obj in (before, after))
+    old_document = to_document(before)
+    new_document = to_document(after)
     for document in (old_document, new_document):
         document.pop("status", None)
         document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
@@ -142,7 +147,7 @@ def render_annotate(key: ObjectKey, annotation: str) -> str:
 
 
 def build_object_arguments(key: ObjectKey) -> tuple[str, ...]:
-    """Return the arguments by which kubectl identifies the object."""
+    """Return the arguments by which kubectl identifies the object: its kind, its namespace if it has one, its name."""
     namespace = ("-n", key.namespace) if key.namespace else ()
     return (SHORT_NAMES.get(key.kind, key.kind.lower()), *namespace, key.name)
 
@@ -156,10 +161,9 @@ def render_scale_down(pod: Pod, owner: Owner, replicas: int) -> tuple[str, ...]:
     scale = render_command("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={replicas}")
     if owner.kind == "StatefulSet":
         return (scale,)
-    cost = render_command(
-        "annotate", *build_object_arguments(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite"
-    )
-    return (cost, scale)
+    pod_arguments = build_object_arguments(ObjectKey.of(pod))
+    set_lowest_cost = render_command("annotate", *pod_arguments, f"{DELETION_COST}=-1000", "--overwrite")
+    return (set_lowest_cost, scale)
 
 
 Operation = dict[str, Json]
@@ -177,9 +181,9 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _iter_member_operations(before, after, path)
+        yield from _iter_object_operations(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _iter_item_operations(before, after, path)
+        yield from _iter_list_operations(before, after, path)
     else:
         yield {"op": "replace", "path": path, "value": after}
 
@@ -187,15 +191,21 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
 def build_json_merge_patch(before: Json, after: Json) -> Json:
     """Return the JSON merge patch from ``before`` to ``after``, in which null removes a field.
 
+    Values other than objects are replaced as a whole.
+
     >>> build_json_merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
     {'a': {'b': 3, 'c': None}}
     """
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
-    changed = {
-        key: build_json_merge_patch(before.get(key), value) for key, value in after.items() if before.get(key) != value
-    }
-    return changed | {key: None for key in before if key not in after}
+    patch: dict[str, Json] = {}
+    for key, value in after.items():
+        if before.get(key) != value:
+            patch[key] = build_json_merge_patch(before.get(key), value)
+    for key in before:
+        if key not in after:
+            patch[key] = None
+    return patch
 
 
 def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
@@ -218,14 +228,17 @@ def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Js
 
 def _build_named_list_patch(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
     """Return the strategic merge patch of a list whose items are identified by name."""
-    items_by_name = {item["name"]: item for item in before}
-    changed = [item for item in after if items_by_name.get(item["name"]) != item]
-    deletions: list[JsonObject] = [
-        {"name": name, "$patch": "delete"} for name in items_by_name if name not in {item["name"] for item in after}
-    ]
-    return [
-        {"name": item["name"], **build_strategic_patch(items_by_name.get(item["name"], {}), item)} for item in changed
-    ] + deletions
+    old_items = {item["name"]: item for item in before}
+    new_items = {item["name"]: item for item in after}
+    patch: list[JsonObject] = []
+    for name, item in new_items.items():
+        old_item = old_items.get(name, {})
+        if old_item != item:
+            patch.append({"name": name, **build_strategic_patch(old_item, item)})
+    for name in old_items:
+        if name not in new_items:
+            patch.append({"name": name, "$patch": "delete"})
+    return patch
 
 
 def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
@@ -239,8 +252,8 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
     return patch
 
 
-def _iter_member_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
-    """Yield the JSON patch operations that turn one object into another."""
+def _iter_object_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
+    """Yield the JSON patch operations that turn one object at a path into another, field by field."""
     for key in sorted(before.keys() | after.keys()):
         member_path = f"{path}/{escape_pointer(key)}"
         if key not in after:
@@ -251,8 +264,8 @@ def _iter_member_operations(before: dict[str, Json], after: dict[str, Json], pat
             yield from build_json_patch(before[key], after[key], member_path)
 
 
-def _iter_item_operations(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
-    """Yield the JSON patch operations that turn one list into another.
+def _iter_list_operations(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
+    """Yield the JSON patch operations that turn one list at a path into another.
 
     Lists of equal length are patched item by item. Otherwise the items between a common start and a common end are
     replaced.
@@ -261,14 +274,22 @@ def _iter_item_operations(before: list[Json], after: list[Json], path: str) -> I
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from build_json_patch(old, new, f"{path}/{place}")
         return
-    common_length = min(len(before), len(after))
-    start = next((place for place in range(common_length) if before[place] != after[place]), common_length)
-    remaining = common_length - start
-    end = next((i for i in range(remaining) if before[-1 - i] != after[-1 - i]), remaining)
+    start = _count_common_items(before, after)
+    end = _count_common_items(before[start:][::-1], after[start:][::-1])
     for place in reversed(range(start, len(before) - end)):
         yield {"op": "remove", "path": f"{path}/{place}"}
     for place in range(start, len(after) - end):
         yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
+
+
+def _count_common_items(left: list[Json], right: list[Json]) -> int:
+    """Return with how many equal items both lists start."""
+    count = 0
+    for left_item, right_item in zip(left, right, strict=False):
+        if left_item != right_item:
+            break
+        count += 1
+    return count
 
 
 def to_document(obj: msgspec.Struct) -> dict[str, Json]:

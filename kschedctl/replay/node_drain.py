@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-import numpy as np
-
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
@@ -21,9 +19,8 @@ from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
-from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -70,6 +67,7 @@ class NodeDrain:
     """The budgets, if the caller has them already."""
 
     def __post_init__(self) -> None:
+        """Sort the pods on the drained nodes into those to evict and those that stay."""
         view = self.simulation.view
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
@@ -121,24 +119,30 @@ class NodeDrain:
         return len(self.evictable) < count_before
 
     def _order_pods(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the pods in the cluster's order or, if the drain is random, in a random order."""
-        return list(positions) if self.random is None else shuffle_returns(self.simulation, positions, self.random)
+        """Return the pods in the given order or, if the drain is random, in a random order."""
+        if self.random is None:
+            return list(positions)
+        return shuffle_returns(self.simulation, positions, self.random)
 
     def report_blocked(self) -> list[BlockedPod]:
         """Return the pods whose eviction is denied, each with the reason."""
-        pods = self.simulation.view.pods.objects
-        return [
-            BlockedPod(
-                pod=pods[position].key,
-                workload=str(find_owner(pods[position])),
-                node=pods[position].spec.node_name,
-                why=reason,
-                budgets=self._evictions.find_budgets(position),
-                unhealthy=self._evictions.find_unhealthy_pods(position),
+        blocked = []
+        for position in self.evictable:
+            reason = self._evictions.find_denial(position)
+            if not reason:
+                continue
+            pod = self.simulation.view.pods.objects[position]
+            blocked.append(
+                BlockedPod(
+                    pod=pod.key,
+                    workload=str(find_owner(pod)),
+                    node=pod.spec.node_name,
+                    why=reason,
+                    budgets=self._evictions.find_budgets(position),
+                    unhealthy=self._evictions.find_unhealthy_pods(position),
+                )
             )
-            for position in self.evictable
-            if (reason := self._evictions.find_denial(position))
-        ]
+        return blocked
 
     def find_returned(self) -> list[Position]:
         """Return the evicted pods that are on a drained node again, since they tolerate the cordon."""
@@ -146,7 +150,10 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
     def _evict(self, position: Position) -> list[Position]:
-        """Evict one pod, and return its successor in a list, which is empty if there is none."""
+        """Evict one pod, and return its successor in a list, which is empty if there is none.
+
+        A pod that nothing recreates is recorded as lost.
+        """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
@@ -156,27 +163,31 @@ class NodeDrain:
         return successors
 
     def _recreate_admitted(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the pods that controllers recreate and admission admits. The others stay gone."""
-        recreated = []
+        """Recreate pods as controllers do, and return the admitted ones. The others are recorded as denied."""
+        admitted = []
         for position in recreate_gone_pods(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
-            if self.admissions and (denied := list(self.admissions.iter_denied_replacements([pod]))):
-                self.simulation.gone.add(position)
-                self.denied[position] = denied[0][1]
-                self.outcomes.pop(position, None)
-            else:
-                recreated.append(position)
-        return recreated
+            denials = list(self.admissions.iter_denied_replacements([pod])) if self.admissions else []
+            if not denials:
+                admitted.append(position)
+                continue
+            (_, messages), *_ = denials
+            self.simulation.gone.add(position)
+            self.denied[position] = messages
+            self.outcomes.pop(position, None)
+        return admitted
 
     def report_not_created(self) -> list[NotCreated]:
         """Report the workloads that lack pods because successors are denied."""
+        if self.admissions is None:
+            return []
         pods = self.simulation.view.pods.objects
         recreated = [pods[position] for position in self.outcomes]
         denied = [(pods[position], messages) for position, messages in self.denied.items()]
-        return self.admissions.report_denied_replacements(recreated, denied) if self.admissions else []
+        return self.admissions.report_denied_replacements(recreated, denied)
 
     def _place_pods(self, positions: Sequence[Position]) -> bool:
-        """Try to place the pods, and return whether any of them got a node."""
+        """Try to place the pods in the order of the queue, record the outcomes, and return whether any got a node."""
         is_any_placed = False
         for position in self.simulation.sort_for_queue(self._order_pods(positions)):
             outcome = self._try_to_place(position)
@@ -188,11 +199,11 @@ class NodeDrain:
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
-        """Try to place one pod."""
+        """Try to place one pod, and return its outcome, which is Unschedulable if it fits nowhere."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
     def _handle_preemption(self, outcome: Outcome) -> None:
-        """Let pods that a successor preempted wait for another node, if they are recreated."""
+        """Record the pods that a successor preempted, which wait for another node if they are recreated."""
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
@@ -232,30 +243,39 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
     cache: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        shape = int(pods.info[outcome.position])
+        number = int(pods.info[position])
         if outcome.row >= 0 or emptied.view.node[position] >= 0:
             continue
-        if shape not in cache:
-            cache[shape] = _is_always_rejected(emptied.run_cycle(position))
-        unplaced[str(find_owner(pods.objects[position]))] += cache[shape]
-    return dict(+unplaced)
+        if number not in cache:
+            cache[number] = _is_always_rejected(emptied.run_cycle(position))
+        if cache[number]:
+            unplaced[str(find_owner(pods.objects[position]))] += 1
+    return dict(unplaced)
 
 
 def _is_always_rejected(cycle: Cycle) -> bool:
-    """Return whether every node is rejected by a plugin that additional pods cannot satisfy."""
-    liftable = {PodTopologySpread.name} | ({InterPodAffinity.name} if cycle.info.required_affinity else set())
-    pre_filter = cycle.pre_filter
+    """Return whether every node is rejected by a plugin that additional pods cannot satisfy.
+
+    A pod that could preempt others, is gated or ends with an error is not always rejected.
+    """
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
         return False
-    if pre_filter.status.rejected:
-        return pre_filter.plugin not in liftable
-    verdicts = (verdict.rejected for name, verdict in cycle.filter.verdicts.items() if name not in liftable)
-    return bool(np.logical_or.reduce([~select_allowed_nodes(pre_filter, cycle.view), *verdicts]).all())
+    satisfiable_by_pods = {PodTopologySpread.name}
+    if cycle.info.required_affinity:
+        satisfiable_by_pods.add(InterPodAffinity.name)
+    if cycle.pre_filter.status.rejected:
+        return cycle.pre_filter.plugin not in satisfiable_by_pods
+    rejected = ~select_allowed_nodes(cycle.pre_filter, cycle.view)
+    for name, verdict in cycle.filter.verdicts.items():
+        if name not in satisfiable_by_pods:
+            rejected |= verdict.rejected
+    return bool(rejected.all())
 
 
 def combine_always_unplaced(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the highest count of each workload over all runs, since what one run proves holds for all."""
-    most: dict[str, int] = {}
+    highest: dict[str, int] = {}
     for run in runs:
-        most |= {workload: max(number, most.get(workload, 0)) for workload, number in run.items()}
-    return most
+        for workload, count in run.items():
+            highest[workload] = max(count, highest.get(workload, 0))
+    return highest

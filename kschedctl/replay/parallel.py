@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.reports.document import RunReport
@@ -34,9 +34,7 @@ class Progress(Protocol):
     """Shows the progress of a computation."""
 
     def begin(self, title: str, total: int) -> Callable[[int], None]:
-        """Begin a computation with ``total`` parts, and return a function to call with the number of newly completed
-        parts.
-        """
+        """Begin a computation with ``total`` parts, and return a function to call with the number of new parts done."""
 
 
 class NoProgress:
@@ -57,7 +55,7 @@ class Workers:
     """The workers for scenarios: local processes or a Dask cluster."""
 
     processes: int = 1
-    """0 for as many as there are cores."""
+    """Number of local processes; 0 for one per core."""
     dask: str = ""
     """The address of a Dask scheduler, empty for local processes."""
 
@@ -90,9 +88,10 @@ def run_all(
     workers: Workers = ONE_PROCESS,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> Results[Result]:
-    """Run a scenario for every task, and return the results. Raises UsageError and ClusterError.
+    """Run a scenario for every task, and return the results, which are incomplete if the user interrupts.
 
-    UsageError means that there is no such Dask cluster, and ClusterError that the Dask cluster is lost.
+    ``on_done`` is called with 1 after each task. Raises UsageError if there is no such Dask cluster, and ClusterError
+    if the connection to the Dask cluster is lost.
     """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
@@ -146,8 +145,9 @@ def open_worker_pool(
     """Open a pool of workers, or yield None if this process does all work. Raises the same errors as `run_all`."""
     processes = workers.processes or os.cpu_count() or 1
     if workers.dask:
-        with _open_dask(scenario, context, workers.dask) as (submit, client, _):
-            yield WorkerPool(max(sum(client.nthreads().values()), 1), submit)
+        with _open_dask(scenario, context, workers.dask) as connection:
+            threads = sum(connection.client.nthreads().values())
+            yield WorkerPool(max(threads, 1), connection.submit)
     elif processes > 1:
         with _open_processes(scenario, context, processes) as submit:
             yield WorkerPool(processes, submit)
@@ -213,8 +213,9 @@ def _exit_with_parent() -> None:
 
 
 def _run_task(task: object) -> Any:
-    """Run a task in a worker process."""
-    return _process_state["scenario"](_process_state["context"], task)
+    """Run a task in a worker process, with the scenario and the context that it was initialized with."""
+    scenario = _process_state["scenario"]
+    return scenario(_process_state["context"], task)
 
 
 # -- Dask ---------------------------------------------------------------------------------------------------------
@@ -224,17 +225,28 @@ def _run_on_dask(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], address: str
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield task numbers and results from a Dask cluster, as they complete."""
-    with _open_dask(scenario, context, address) as (submit, client, completed):
-        futures = {submit(task): i for i, task in enumerate(tasks)}
-        for future in completed(futures, loop=client.loop):
+    with _open_dask(scenario, context, address) as connection:
+        futures = {connection.submit(task): i for i, task in enumerate(tasks)}
+        for future in connection.as_completed(futures, loop=connection.client.loop):
             yield futures[future], future.result()
 
 
+class _DaskConnection(NamedTuple):
+    """An open connection to a Dask cluster."""
+
+    submit: Callable[[Any], Any]
+    """Submits a task and returns its future."""
+    client: Any
+    as_completed: Callable[..., Any]
+    """Dask's function of that name."""
+
+
 @contextmanager
-def _open_dask(
-    scenario: Scenario[Context, Task, Result], context: Context, address: str
-) -> Iterator[tuple[Callable[[Task], Any], Any, Callable[..., Any]]]:
-    """Connect to a Dask cluster, and yield a function that submits a task, the client, and Dask's ``as_completed``."""
+def _open_dask(scenario: Scenario[Context, Task, Result], context: Context, address: str) -> Iterator[_DaskConnection]:
+    """Connect to a Dask cluster for a scenario, and yield the connection.
+
+    Raises UsageError if Dask is not installed or no scheduler answers, and ClusterError if the connection is lost.
+    """
     try:
         distributed: Any = import_module("distributed")  # an optional dependency
     except ImportError:
@@ -242,17 +254,18 @@ def _open_dask(
     try:
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
+        raise UsageError(f"cannot connect to the Dask scheduler: {error}", where=f"--dask {address}") from None
     with client, _silence_logger("distributed"):  # its messages are part of our errors
         try:
             shared = client.scatter(context, broadcast=True, hash=False)
-            yield partial(_submit_to_dask, client, scenario, shared), client, distributed.as_completed
+            submit = partial(_submit_to_dask, client, scenario, shared)
+            yield _DaskConnection(submit, client, distributed.as_completed)
         except (CancelledError, OSError):  # connection errors, as scenarios do no I/O
-            raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None
+            raise ClusterError("the connection to the Dask scheduler was lost", where=f"--dask {address}") from None
 
 
 def _submit_to_dask(client: Any, scenario: Scenario[Any, Task, Any], shared: object, task: Task) -> Any:
-    """Submit a task to the Dask cluster."""
+    """Submit a task to the Dask cluster, and return its future. ``shared`` is the scattered context."""
     return client.submit(scenario, shared, task, pure=False)
 
 
@@ -279,7 +292,8 @@ def run_seeds(
     progress: Progress,
 ) -> Results[Report]:
     """Run a scenario with each seed. Results are missing if the user interrupts."""
-    return run_all(partial(run_uninterrupted, scenario), context, seeds, workers, progress.begin("Runs", len(seeds)))
+    on_done = progress.begin("Runs", len(seeds))
+    return run_all(partial(run_uninterrupted, scenario), context, seeds, workers, on_done)
 
 
 def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
@@ -303,7 +317,7 @@ def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Sp
 
 
 def build_spread(numbers: Iterable[int]) -> Spread:
-    """Return the lowest and highest of the numbers."""
+    """Return the lowest and highest of the numbers, of which there must be one."""
     values = list(numbers)
     return Spread(min(values), max(values))
 
@@ -332,11 +346,10 @@ def ask_each_cluster(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Answers:
-    """Ask the question about each cluster. ``is_good`` tells whether a report is a good result."""
+    """Ask the question about each cluster, and return the answers. ``is_good`` decides if a report is a good result."""
     cluster_question = _ClusterQuestion(question, is_good, subjects)
-    results = run_all(
-        _answer_for_cluster, cluster_question, list(subjects), workers, progress.begin("Clusters", len(subjects))
-    )
+    on_done = progress.begin("Clusters", len(subjects))
+    results = run_all(_answer_for_cluster, cluster_question, list(subjects), workers, on_done)
     return Answers(tuple(results.completed), len(subjects), results.interrupted)
 
 

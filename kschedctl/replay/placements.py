@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Ints, Position, Row
-from kschedctl.api.objects import PersistentVolumeClaim, Pod
+from kschedctl.api.objects import Affinity, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
@@ -24,13 +24,14 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
-from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
+from kschedctl.scheduler.framework import Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Eviction, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
 
 class QueuePlace(NamedTuple):
@@ -48,37 +49,48 @@ MAX_DOMAINS_LISTED = 50
 
 
 def count_by_node(view: Fork, rows: Ints) -> dict[str, int]:
-    """Count how often each node occurs in the rows (K,), by node name."""
+    """Return how often each node occurs in the rows (K,), by node name."""
     used, counts = np.unique(rows, return_counts=True)
     return {view.nodes.names[row]: count for row, count in zip(used.tolist(), counts.tolist(), strict=True)}
 
 
 def find_topology_keys(view: Fork, pod: Pod | None) -> list[str]:
-    """Return the topology keys that matter for a pod: the zone and the keys of its constraints, without hostnames."""
+    """Return the topology keys that matter for a pod: the zone and the keys of its constraints, without hostnames.
+
+    The zone is left out if no node has one. Without a pod, only the zone counts.
+    """
     keys = [ZONE] if view.nodes.label(ZONE).values else []
     if pod is not None:
         keys += [constraint.topology_key for constraint in pod.spec.topology_spread_constraints]
-        affinity = pod.spec.affinity
-        for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
-            if part is not None:
-                keys += [t.topology_key for t in part.required_during_scheduling_ignored_during_execution]
-                weighted = part.preferred_during_scheduling_ignored_during_execution
-                keys += [t.pod_affinity_term.topology_key for t in weighted]
+        keys += _iter_affinity_keys(pod.spec.affinity)
     return [key for key in dict.fromkeys(keys) if key != HOSTNAME]
 
 
+def _iter_affinity_keys(affinity: Affinity | None) -> Iterator[str]:
+    """Yield the topology keys of pod affinity and anti-affinity terms."""
+    if affinity is None:
+        return
+    for pod_affinity in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if pod_affinity is not None:
+            for term in pod_affinity.required_during_scheduling_ignored_during_execution:
+                yield term.topology_key
+            for weighted in pod_affinity.preferred_during_scheduling_ignored_during_execution:
+                yield weighted.pod_affinity_term.topology_key
+
+
 def count_by_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Count the rows (K,) in each domain, by topology key and value."""
+    """Return how many of the rows (K,) are in each domain, by topology key and value."""
     return {key: _count_label_values(view, rows, key) for key in keys}
 
 
 def _count_label_values(view: Fork, rows: Ints, key: str) -> dict[str, int]:
-    """Count the rows (K,) that have each value of a label."""
+    """Return how many of the rows (K,) have each value of a label. Unused values are left out if there are many."""
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
     lists_empty = len(counts) <= MAX_DOMAINS_LISTED
-    return {value: n for value, n in sorted(zip(column.values, counts, strict=True)) if n or lists_empty}
+    count_by_value = dict(sorted(zip(column.values, counts, strict=True)))
+    return {value: count for value, count in count_by_value.items() if count or lists_empty}
 
 
 def group_unplaced_pods(
@@ -88,57 +100,78 @@ def group_unplaced_pods(
 
     ``workloads`` maps new pods to their workloads. With ``with_queues``, groups also tell in which queue they wait.
     """
-    groups: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
+    pods_by_group: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
-            groups.setdefault((workload, outcome.verdict, outcome.message, place), []).append(pod)
-    missing_classes = MissingStorageClasses(simulation.view.cluster) if groups else None
-    return tuple(
-        UnplacedPods(
-            workload,
-            verdict,
-            message,
-            tuple(pod.key for pod in pods),
-            *place,
-            cause=missing_classes.explain(pods[0]) if missing_classes else "",
+            group = (workload, outcome.verdict, outcome.message, place)
+            pods_by_group.setdefault(group, []).append(pod)
+    if not pods_by_group:
+        return ()
+
+    missing_classes = MissingStorageClasses(simulation.view.cluster)
+    unplaced = []
+    for (workload, verdict, message, place), pods in pods_by_group.items():
+        first_pod, *_ = pods
+        keys = tuple(pod.key for pod in pods)
+        cause = missing_classes.explain(first_pod)
+        unplaced.append(
+            UnplacedPods(workload, verdict, message, keys, queue=place.queue, rejectors=place.rejectors, cause=cause)
         )
-        for (workload, verdict, message, place), pods in groups.items()
-    )
+    return tuple(unplaced)
 
 
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the pods that Permit lets wait on a node, with the reasons."""
-    profiles = map(simulation.scheduler.framework, simulation.scheduler.configuration.profiles)
-    plugins = (plugin for framework in profiles if framework for plugin in framework.plugins_at("permit"))
-    if not any(offers(plugin, PermitPlugin) for plugin in plugins):
+    """Return the pods that Permit makes wait on a node, as ``namespace/name``, with the reasons.
+
+    The outcomes must have rows.
+    """
+    if not _has_permit_plugins(simulation.scheduler):
         return {}
     waiting = {}
     for outcome in outcomes:
         framework = simulation.framework(outcome.position)
+        if framework is None:
+            continue
         info = simulation.placements.build_arriving_info(outcome.position)
-        status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
+        status = run_permit(framework, info, simulation.view, outcome.row).status
         if status.code is Code.WAIT:
             reasons = (reason for reason in status.reasons if reason != WAITS_AT_PLUGIN)
             waiting[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
     return waiting
 
 
+def _has_permit_plugins(scheduler: Scheduler) -> bool:
+    """Return whether a profile has Permit plugins."""
+    for name in scheduler.configuration.profiles:
+        framework = scheduler.framework(name)
+        if framework and any(offers(plugin, PermitPlugin) for plugin in framework.plugins_at("permit")):
+            return True
+    return False
+
+
 def group_retried_pods(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
 ) -> tuple[RetriedPods, ...]:
     """Group the retried pods by workload and by the queue in which they wait now."""
-    groups: dict[tuple[str, QueuePlace], list[str]] = {}
-    retry_labels: dict[tuple[str, QueuePlace], Counter[str]] = {}
+    pods_by_group: dict[tuple[str, QueuePlace], list[str]] = {}
+    labels_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
     for outcome in outcomes:
-        if labels := simulation.retried.get(outcome.position):
+        labels = simulation.retried.get(outcome.position)
+        if labels:
             pod = simulation.view.pods.objects[outcome.position]
-            key = workloads.get(pod.key) or str(find_owner(pod)), _find_queue_place(simulation, outcome)
-            groups.setdefault(key, []).append(pod.key)
-            retry_labels.setdefault(key, Counter()).update(labels)
-    return tuple(RetriedPods(key[0], tuple(pods), dict(retry_labels[key]), *key[1]) for key, pods in groups.items())
+            workload = workloads.get(pod.key) or str(find_owner(pod))
+            group = (workload, _find_queue_place(simulation, outcome))
+            pods_by_group.setdefault(group, []).append(pod.key)
+            labels_by_group.setdefault(group, Counter()).update(labels)
+
+    retried = []
+    for (workload, place), pods in pods_by_group.items():
+        labels_of_group = dict(labels_by_group[workload, place])
+        retried.append(RetriedPods(workload, tuple(pods), labels_of_group, place.queue, place.rejectors))
+    return tuple(retried)
 
 
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
@@ -165,21 +198,25 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return all evictions by preemption in their order, each with the later fate of the victim."""
+    # A pod that was itself evicted in round n evicts others in round n + 1.
+    latest_round: dict[Position, int] = {}
+    rounds = []
+    for eviction in simulation.evictions:
+        round_ = latest_round.get(eviction.preemptor, 0) + 1
+        rounds.append(round_)
+        latest_round[eviction.victim] = round_
+
+    # Going backwards, the node from which each victim is evicted next is known.
     reports: list[EvictedPod] = []
     evicted_next_from: dict[Position, Row] = {}
-    rounds: dict[Position, int] = {}
-    numbers = []
-    for eviction in simulation.evictions:
-        numbers.append(rounds.get(eviction.preemptor, 0) + 1)
-        rounds[eviction.victim] = numbers[-1]
-    for eviction, number in zip(reversed(simulation.evictions), reversed(numbers), strict=True):
-        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), number))
+    for eviction, round_ in zip(reversed(simulation.evictions), reversed(rounds), strict=True):
+        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), round_))
         evicted_next_from[eviction.victim] = eviction.row
     return tuple(reversed(reports))
 
 
 def _report_eviction(
-    simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, number: int
+    simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, round_: int
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
@@ -201,24 +238,30 @@ def _report_eviction(
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
-        budgets=simulation.budgets.find_protecting(victim),
+        budgets=simulation.budgets.find_protecting_budgets(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
-        round=number,
+        round=round_,
         tied=tuple(pods.objects[position].key for position in eviction.tied),
     )
 
 
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
-    """Summarize the final fates of the ``evicted`` pods, or return None if there are none."""
+    """Summarize the final fates of the ``evicted`` pods.
+
+    Return None if there are none, or if the simulation was interrupted and the fates are not known.
+    """
     if not evicted or simulation.interrupted:
         return None
     first_evictions = {pod.pod: pod for pod in reversed(evicted)}
     last_evictions = {pod.pod: pod for pod in evicted}
-    returned = sum(bool(pod.target) and pod.target == first_evictions[pod.pod].node for pod in last_evictions.values())
+    returned = 0
+    for name, last in last_evictions.items():
+        if last.target and last.target == first_evictions[name].node:
+            returned += 1
     fates = Counter(pod.fate for pod in last_evictions.values())
     later_rounds = [pod for pod in evicted if pod.round > 1]
-    keys = simulation.view.pods.objects
+    futile_preemptors = sorted(simulation.search.preemptors.futile)
     return EvictionChain(
         evicted=len(last_evictions),
         moved=fates[EvictionFate.MOVED] - returned,
@@ -229,29 +272,37 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
         preempting=tuple(dict.fromkeys(pod.by for pod in later_rounds)),
         evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in later_rounds)),
         tied={pod.pod: pod.tied for pod in evicted if pod.tied},
-        outrun=tuple(keys[position].key for position in sorted(simulation.search.preemptors.futile)),
+        outrun=tuple(simulation.view.pods.objects[position].key for position in futile_preemptors),
     )
 
 
 def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[Headroom, ...]:
     """Return for each resource what the nodes offer, and what was requested ``before`` (N, R) and is requested now.
 
-    ``among`` (N,) selects the nodes for which the largest free amount is computed; None stands for all nodes.
+    ``among`` (N,) selects the nodes for which the largest free amount is computed; None stands for all nodes. Resources
+    that no node offers are left out, and the number of pods comes last.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
     headrooms = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[:, column]
-        if allocatable.any():
-            requested_before = before[:, column]
-            requested_now = view.requested[:, column]
-            free = [
-                int(np.maximum(allocatable - used, 0)[is_candidate].max(initial=0))
-                for used in (requested_before, requested_now)
-            ]
-            totals = (int(amounts.sum()) for amounts in (allocatable, requested_before, requested_now))
-            headrooms.append(Headroom(name, *totals, *free))
-    return tuple(sorted(headrooms, key=lambda resource: resource.resource == PODS))
+        if not allocatable.any():
+            continue
+        requested_before = before[:, column]
+        requested_now = view.requested[:, column]
+        free_before = np.maximum(allocatable - requested_before, 0)[is_candidate]
+        free_now = np.maximum(allocatable - requested_now, 0)[is_candidate]
+        headrooms.append(
+            Headroom(
+                name,
+                int(allocatable.sum()),
+                int(requested_before.sum()),
+                int(requested_now.sum()),
+                int(free_before.max(initial=0)),
+                int(free_now.max(initial=0)),
+            )
+        )
+    return tuple(sorted(headrooms, key=lambda headroom: headroom.resource == PODS))
 
 
 class PodCountFields(TypedDict):
@@ -262,24 +313,25 @@ class PodCountFields(TypedDict):
 
 
 def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
-    """Count the pods in each zone and on each changed node, given the amounts requested before and after, (N, R)
-    each.
+    """Build the numbers of pods in each zone and on each changed node from the requests ``before`` and ``after``.
+
+    Both are (N, R), with the number of pods as one of the resources.
     """
     column = view.resources[PODS]
-    pods_before, pods_now = before[:, column], after[:, column]
+    pods_before = before[:, column]
+    pods_after = after[:, column]
+
     zones = view.nodes.label(ZONE)
-    has_zone = zones.codes >= 0
-    per_zone = (
-        np.bincount(zones.codes[has_zone], used[has_zone], len(zones.values)).astype(np.int64).tolist()
-        for used in (pods_before, pods_now)
-    )
-    changed_rows = np.flatnonzero(pods_before != pods_now)
+    zones_before = zones.sums(pods_before).tolist()
+    zones_after = zones.sums(pods_after).tolist()
+    zone_counts = map(PodCount, zones.values, zones_before, zones_after)
+
+    changed_rows = np.flatnonzero(pods_before != pods_after)
     names = [view.nodes.names[row] for row in changed_rows.tolist()]
+    node_counts = map(PodCount, names, pods_before[changed_rows].tolist(), pods_after[changed_rows].tolist())
     return {
-        "zones": tuple(sorted(map(PodCount, zones.values, *per_zone), key=lambda zone: zone.place)),
-        "nodes_changed": tuple(
-            map(PodCount, names, pods_before[changed_rows].tolist(), pods_now[changed_rows].tolist())
-        ),
+        "zones": tuple(sorted(zone_counts, key=lambda zone: zone.place)),
+        "nodes_changed": tuple(node_counts),
     }
 
 
@@ -299,6 +351,7 @@ class MissingStorageClasses:
         self._existing = {storage_class.metadata.name for storage_class in cluster.storage_classes}
         self._of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        """The claims that lack their class; none if the StorageClasses were not read."""
         if cluster.gap("StorageClass") is None:
             self._claims = {
                 (claim.metadata.namespace, claim.metadata.name): claim
@@ -308,7 +361,9 @@ class MissingStorageClasses:
 
     def find(self, pod: Pod) -> MissingStorageClass | None:
         """Return the first nonexistent StorageClass that a claim of the pod names, or None."""
-        for volume in pod.spec.volumes if self._claims else ():
+        if not self._claims:
+            return None
+        for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
                 name = volume.persistent_volume_claim.claim_name
             elif volume.ephemeral is not None:
@@ -328,9 +383,11 @@ class MissingStorageClasses:
         return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
 
     def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether the claim waits for a class that does not exist.
+        """Return whether the claim has no volume and names a class that does not exist.
 
         A class without an object is possible if volumes of that class were created by hand.
         """
         name = claim.spec.storage_class_name
-        return bool(name) and not claim.spec.volume_name and name not in self._existing and name not in self._of_volumes
+        if not name or claim.spec.volume_name:
+            return False
+        return name not in self._existing and name not in self._of_volumes

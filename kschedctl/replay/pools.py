@@ -40,30 +40,30 @@ class Pools(NamedTuple):
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:
             pool_names = ", ".join(sorted(filter(None, self.names)))
-            raise UsageError(
-                f'pool "{pool}" not found', hint=f"there are: {pool_names}" if pool_names else "no node is in a pool"
-            )
+            hint = f"existing pools: {pool_names}" if pool_names else "no node is in a pool"
+            raise UsageError(f'pool "{pool}" not found', hint=hint)
         members: Bools = self.code == self.names.index(pool)
         return members
 
     def sum_by_pool(self, by_node: Amounts) -> Amounts:
-        """Sum the amounts of the nodes (N, R) by pool, (pools, R)."""
+        """Return the sums of the nodes' amounts (N, R) by pool, (pools, R)."""
         total = np.zeros((len(self.names), by_node.shape[1]), np.int64)
         np.add.at(total, self.code, by_node)
         return total
 
 
 def select_reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
-    """Return the positive amounts, out of (R,), of the resources that are worth reporting, by name."""
-    return {
-        name: amount for name in list_reported_resources(view) if (amount := int(amounts[view.resources[name]])) > 0
-    }
+    """Return the positive amounts, out of ``amounts`` (R,), of the resources that are worth reporting, by name."""
+    amount_by_name = {name: int(amounts[view.resources[name]]) for name in list_reported_resources(view)}
+    return {name: amount for name, amount in amount_by_name.items() if amount > 0}
 
 
 def list_reported_resources(view: Fork) -> list[str]:
     """Return the names of resources worth reporting: not pods, and disks only if pods request them."""
-    has_disk_requests = view.requested[:, view.resources[EPHEMERAL_STORAGE]].any()
-    return [name for name in view.resources if name != PODS and (name != EPHEMERAL_STORAGE or has_disk_requests)]
+    omitted = {PODS}
+    if not view.requested[:, view.resources[EPHEMERAL_STORAGE]].any():
+        omitted.add(EPHEMERAL_STORAGE)
+    return [name for name in view.resources if name not in omitted]
 
 
 def compute_free_resources(view: Fork) -> Amounts:
@@ -95,10 +95,17 @@ def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> 
 def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
     """Return the change of each pool, or nothing if no pool changes its nodes or pods."""
     empty = PoolState()
-    pairs = {name: (before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})}
-    if all(old_state[:2] == new_state[:2] for old_state, new_state in pairs.values()):
+    changes = [
+        _build_pool_change(name, before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})
+    ]
+    if not any(_has_other_counts(change) for change in changes):
         return ()
-    return tuple(_build_pool_change(name, old_state, new_state) for name, (old_state, new_state) in pairs.items())
+    return tuple(changes)
+
+
+def _has_other_counts(change: PoolChange) -> bool:
+    """Return whether the number of nodes or pods of a pool changes."""
+    return change.nodes_before != change.nodes_after or change.pods_before != change.pods_after
 
 
 def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
@@ -127,23 +134,21 @@ def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None
 
 
 def _count_pods_per_node(view: Fork) -> Counts:
-    """Count the pods on each node, (N,)."""
+    """Return the number of pods on each node, (N,)."""
     return np.bincount(view.node[view.node >= 0], minlength=len(view.nodes))
 
 
 def _sum_by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:
-    """Sum the amounts of the nodes (N,) by pool, (pools,)."""
+    """Return the sums of the nodes' amounts (N,) by pool, (pools,)."""
     return pools.sum_by_pool(amounts.astype(np.int64)[:, None])[:, 0]
 
 
 def _compute_requested_percentages(pools: Pools, view: Fork, nodes: Bools, resource: str) -> list[float | None]:
-    """Return, by pool, the requested share of what the nodes (N,) offer, in percent. It is None if they offer
-    nothing.
-    """
+    """Return, by pool, the requested percentage of what the masked nodes (N,) offer, or None if they offer nothing."""
     column = view.resources[resource]
-    offered = _sum_by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
-    requested = _sum_by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()
+    offered_by_pool = _sum_by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
+    requested_by_pool = _sum_by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()
     return [
-        100 * requested_amount / offered_amount if offered_amount else None
-        for requested_amount, offered_amount in zip(requested, offered, strict=True)
+        100 * requested / offered if offered else None
+        for requested, offered in zip(requested_by_pool, offered_by_pool, strict=True)
     ]

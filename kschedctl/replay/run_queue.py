@@ -27,11 +27,11 @@ from kschedctl.text.counts import counted
 
 
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
-    """Schedule the pending pods in the order of the queue, with the clock stopped.
+    """Schedule the pending pods in the order of the queue, with the clock stopped, and report every cycle.
 
-    With ``closed_loop`` what a cycle does comes back as events before the next one, which may put pods back into the
-    queue, until no pod is left to try; without it no binding is seen and no victim goes. Of equal nodes the first by
-    name is taken. Raises InputError, ConfigurationError.
+    With ``closed_loop``, the effects of each cycle return as events before the next cycle, which may put pods back into
+    the queue, until no pod is left to try. Without it, the scheduler sees no bindings, and no victim leaves. Of equally
+    good nodes, the first by name is taken. Raises InputError, ConfigurationError.
 
     >>> from kschedctl import Cluster, run_queue
     >>> pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}}
@@ -43,15 +43,16 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     loop.fill_queue()
     gated = _report_gated(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
-    key = _build_key_getter(loop)
+    get_key = _build_key_getter(loop)
+    waiting_on_permit = {}
+    for position, waiting in loop.waiting.pods.items():
+        waiting_on_permit[get_key(position)] = loop.view.nodes.names[waiting.choice.row]
     basis = build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return QueueRun(
         cycles=tuple(_report_cycle(loop, record) for record in records),
         gated=gated,
-        queue_after={key(pod.position): place for pod, place in loop.queue},
-        waiting_on_permit={
-            key(p): loop.view.nodes.names[waiting.choice.row] for p, waiting in loop.waiting.pods.items()
-        },
+        queue_after={get_key(pod.position): queue_name for pod, queue_name in loop.queue},
+        waiting_on_permit=waiting_on_permit,
         closed_loop=closed_loop,
         not_replayed=basis["not_replayed"],
         ignored=basis["ignored"],
@@ -72,20 +73,20 @@ def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
 
 
 def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
-    """Build the report on one scheduling cycle."""
-    key = _build_key_getter(loop)
+    """Build the report on one scheduling cycle, of a single pod or of a pod group."""
+    get_key = _build_key_getter(loop)
     nodes = loop.view.nodes.names
-    single = record.scheduled
+    choice = record.scheduled
     return QueueCycle(
-        popped=key(record.popped),
-        bound={key(position): nodes[row] for position, row in record.bound.items()},
-        failed={key(position): _report_failure(failure, nodes) for position, failure in record.failed.items()},
-        waiting={key(position): nodes[row] for position, row in record.waiting.items()},
-        victims=tuple(map(key, record.victims)),
-        feasible=single.feasible if single else None,
-        evaluated=single.evaluated if single else None,
-        batched=single is not None and single.batched,
-        nominations_cleared=tuple(map(key, record.cleared)),
+        popped=get_key(record.popped),
+        bound={get_key(position): nodes[row] for position, row in record.bound.items()},
+        failed={get_key(position): _report_failure(failure, nodes) for position, failure in record.failed.items()},
+        waiting={get_key(position): nodes[row] for position, row in record.waiting.items()},
+        victims=tuple(map(get_key, record.victims)),
+        feasible=choice.feasible if choice else None,
+        evaluated=choice.evaluated if choice else None,
+        batched=choice is not None and choice.batched,
+        nominations_cleared=tuple(map(get_key, record.cleared)),
         **_build_group_fields(loop, record.group),
     )
 
@@ -106,17 +107,16 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
     """Return the report fields about a pod group, or none for the cycle of a single pod."""
     if record is None:
         return {}
-    key = _build_key_getter(loop)
+    get_key = _build_key_getter(loop)
     result = record.result
-    tried_groups = record.below or (record,)
+    pod_groups = record.below or (record,)
+    members = [member for pod_group in pod_groups for member in pod_group.result.members]
     return {
         "group": "/".join(record.key),
-        "order": tuple(map(key, record.order)),
+        "order": tuple(map(get_key, record.order)),
         "status": GroupStatus(result.status.code, result.message),
         "waiting_on_preemption": result.waiting_on_preemption,
-        "pods": tuple(
-            _report_member(loop, member) for tried_group in tried_groups for member in tried_group.result.members
-        ),
+        "pods": tuple(_report_member(loop, member) for member in members),
         "condition": _report_condition(record),
         "groups": {"/".join(tried_group.key): _report_group(tried_group) for tried_group in record.below},
     }
@@ -136,9 +136,11 @@ def _report_group(record: GroupRecord) -> GroupOutcome:
 def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     """Build the report on one pod of a group that was tried.
 
-    As upstream does, it gives a successful Permit only for pods that need no preemption.
+    Like upstream, it states a successful Permit only for pods that need no preemption.
     """
-    waits = member.permit is not None and member.permit.code is Code.WAIT
+    permit_code = ""
+    if member.permit is not None and (member.placed or member.permit.code is Code.WAIT):
+        permit_code = member.permit.code
     return TriedMember(
         pod=_build_key_getter(loop)(member.position),
         code=member.status.code,
@@ -146,19 +148,16 @@ def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
         feasible=member.feasible,
         evaluated=member.evaluated,
         message=", ".join(member.status.reasons),
-        permit=member.permit.code if member.permit and (member.placed or waits) else "",
+        permit=permit_code,
         requires_preemption=member.requires_preemption,
     )
 
 
 def _report_failure(failure: Failed, nodes: Sequence[str]) -> FailedPod:
-    """Build the report on a pod that was not placed."""
-    return FailedPod(
-        failure.code,
-        failure.message,
-        nodes[failure.nominated] if failure.nominated not in (None, NO_ROW) else "",
-        tuple(sorted((failure.rejectors or NO_REJECTORS).all)),
-    )
+    """Build the report on a pod that was not placed. ``nodes`` are the names of all nodes."""
+    nominated = "" if failure.nominated is None or failure.nominated == NO_ROW else nodes[failure.nominated]
+    rejectors = failure.rejectors or NO_REJECTORS
+    return FailedPod(failure.code, failure.message, nominated, tuple(sorted(rejectors.all)))
 
 
 def _build_key_getter(loop: QueueReplay) -> Callable[[Position], str]:
@@ -221,7 +220,7 @@ class TriedMember(Document, frozen=True):
     evaluated: int = 0
     message: str = ""
     permit: str = ""
-    """What Permit says: Success or Wait."""
+    """Permit's answer, Success or Wait; empty if it does not matter."""
     requires_preemption: bool = False
 
 
@@ -285,11 +284,13 @@ class QueueRun(Report, frozen=True):
         return (f"{counted(bound, 'pod')} bound", sentence)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the pods that were not placed and their last messages."""
-        failed = {pod: why for cycle in self.cycles for pod, why in cycle.failed.items() if pod in self.queue_after}
-        gated = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
-        last_messages = gated | {pod: why.message for pod, why in failed.items()}
+        """Return the summary with figures, victims, and the last messages of pods that are gated or still queued."""
+        last_messages = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
+        for cycle in self.cycles:
+            for pod, failure in cycle.failed.items():
+                if pod in self.queue_after:
+                    last_messages[pod] = failure.message
         figures = {"bound": sum(len(cycle.bound) for cycle in self.cycles), "waiting": len(self.queue_after)}
         victims = tuple(victim for cycle in self.cycles for victim in cycle.victims)
-        pods = tuple(ShortPods(1, pod, "", why) for pod, why in last_messages.items())
+        pods = tuple(ShortPods(1, pod, "", message) for pod, message in last_messages.items())
         return replace(summary, pods=pods, victims=victims, figures=figures)

@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.eviction import would_fail_job
 from kschedctl.replay.edits import change_pods, is_recreated
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
@@ -32,7 +32,7 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 
 
 def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Let controllers recreate the pods that preemption evicts while pods pass the queue. Return the simulation.
+    """Make the simulation recreate evicted pods as their controllers do while pods pass the queue, and return it.
 
     Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
     """
@@ -90,7 +90,8 @@ class UnexplainedSettling:
     def waiting(self) -> frozenset[str]:
         """Return the pods that still wait, as ``namespace/name``."""
         pods = self.simulation.view.pods.objects
-        return frozenset(pods[outcome.position].key for outcome in find_still_waiting(self.simulation, self.outcomes))
+        waiting_outcomes = get_waiting_outcomes(self.simulation, self.outcomes)
+        return frozenset(pods[outcome.position].key for outcome in waiting_outcomes)
 
     def explain(self) -> SettledCluster:
         """Return the settled cluster with the reasons for which pods wait."""
@@ -99,9 +100,9 @@ class UnexplainedSettling:
 
 def find_pending(simulation: Simulation) -> list[Position]:
     """Return the positions of the pending pods that still have no node and are not gone."""
-    pods, gone = simulation.view.pods, simulation.gone
-    idle = (position for position in find_positions(simulation.view.node < 0) if position not in gone)
-    return [position for position in idle if _is_pending(pods.objects[position])]
+    pods = simulation.view.pods.objects
+    without_node = find_positions(simulation.view.node < 0)
+    return [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
 
 
 def _is_pending(pod: Pod) -> bool:
@@ -152,26 +153,28 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the pod. A Job does not if it fails by one more failed pod."""
+    """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
     pod = simulation.view.pods.objects[position]
     return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 
 
 def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
-    """Build the settled cluster from a simulation and its outcomes."""
+    """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
     pods = simulation.view.pods.objects
-    waiting = find_still_waiting(simulation, outcomes)
+    waiting = {}
+    for outcome in get_waiting_outcomes(simulation, outcomes):
+        waiting[pods[outcome.position].key] = outcome.message or outcome.verdict
     return SettledCluster(
         build_resulting_cluster(simulation),
-        {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
-        sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
+        waiting,
+        placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
         evicted=len(list_victims(outcomes)),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )
 
 
-def find_still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
+def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Return the latest outcome of each remaining pod that found no node."""
     return [
         outcome
@@ -207,6 +210,6 @@ def build_replacement(pod: Pod, node: str) -> Pod:
     replacement = recreate_pod(pod)
     if not node:
         return replacement
-    return replace(
-        replacement, spec=replace(replacement.spec, node_name=node), status=replace(replacement.status, phase="Running")
-    )
+    spec = replace(replacement.spec, node_name=node)
+    status = replace(replacement.status, phase="Running")
+    return replace(replacement, spec=spec, status=status)

@@ -16,14 +16,14 @@ from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.unknown import build_unknown_fields, find_unreplayed_parts, merge_unknown_kinds
 from kschedctl.reports.plugin_answers import EXTENDER_INPUT_NOTE, SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
 
-EXTENDER_CLUSTER_NOTE = "extenders answer for the cluster as they know it, not as it is here"
+EXTENDER_CLUSTER_NOTE = "extenders answer for the real cluster, not for the simulated one"
 
 
 @dataclass(eq=False)
@@ -38,6 +38,7 @@ class SharedCluster:
     cache: dict[object, object] = field(default_factory=dict)
 
     def __getstate__(self) -> Mapping[str, object]:
+        """Return the fields to pickle, with an empty cache."""
         return {**self.__dict__, "cache": {}}
 
     @property
@@ -59,7 +60,9 @@ def _build_scheduler(shared: SharedCluster) -> Scheduler:
 
 def describe_search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
     """Return where the first search for nodes starts, or None if all nodes are examined."""
-    return SearchStart(sampling.find_start_index(nodes, seed), known=sampling.start is not None) if sampling else None
+    if sampling is None:
+        return None
+    return SearchStart(sampling.find_start_index(nodes, seed), known=sampling.start is not None)
 
 
 def limit_workers(workers: Workers, call_extender: CallExtender | None) -> Workers:
@@ -75,42 +78,48 @@ def build_cluster_basis(
 ) -> ClusterBasis:
     """Build the report fields that tell what a report is based on and what was not replayed.
 
-    ``created_pods`` are pods (``namespace/name``) that have to be created first. ``replayed`` maps namespaces whose
-    quotas and LimitRanges are replayed to whether all of admission is replayed.
+    The last scheduler is the one whose cluster gets the ``created_pods`` (``namespace/name``), which have to be created
+    first. ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is
+    replayed.
     """
-    frameworks = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
-    unreplayed = (line for scheduler, framework in frameworks for line in find_unreplayed_parts(framework))
-    queue_sorts = (line for scheduler in schedulers for line in _find_unreplayed_queue_sort(scheduler))
-    ignored = (line for s in schedulers for line in s.list_ignored_fields(pod.spec for pod in s.cluster.pods.templates))
-    created_pods = list(created_pods)
-    namespaces = {pod.partition("/")[0] for pod in created_pods}
-    limits = (
-        line
-        for scheduler in schedulers[-1:]
-        for line in describe_unreplayed_limits(scheduler.cluster, namespaces, replayed or {})
-    )
+    not_replayed: list[str] = []
+    ignored: list[str] = []
+    queue_sorts: list[str] = []
+    for scheduler in schedulers:
+        for name in scheduler.configuration.profiles:
+            framework = scheduler.framework(name)
+            if framework is not None:
+                not_replayed += find_unreplayed_parts(framework)
+        queue_sorts += _find_unreplayed_queue_sort(scheduler)
+        ignored += scheduler.list_ignored_fields(pod.spec for pod in scheduler.cluster.pods.templates)
+    not_replayed += queue_sorts
+
+    unknown_kinds = [unknown]
+    if schedulers:
+        *_, last_scheduler = schedulers
+        created_pods = list(created_pods)
+        namespaces = set()
+        for pod in created_pods:
+            namespace, _, _ = pod.partition("/")
+            namespaces.add(namespace)
+        not_replayed += describe_unreplayed_limits(last_scheduler.cluster, namespaces, replayed or {})
+        unknown_kinds.append(tuple(_find_creation_unknowns(last_scheduler.cluster, created_pods, namespaces)))
+
     return {
-        "not_replayed": tuple(dict.fromkeys((*unreplayed, *queue_sorts, *limits))),
+        "not_replayed": tuple(dict.fromkeys(not_replayed)),
         "ignored": tuple(dict.fromkeys(ignored)),
         "extended": build_extender_notes(*schedulers),
-        **build_unknown_fields(
-            merge_unknown_kinds(
-                (
-                    unknown,
-                    *(
-                        _find_creation_unknowns(scheduler.cluster, created_pods, namespaces)
-                        for scheduler in schedulers[-1:]
-                    ),
-                )
-            )
-        ),
+        **build_unknown_fields(merge_unknown_kinds(unknown_kinds)),
     }
 
 
 def _find_creation_unknowns(
     cluster: Cluster, pod_keys: Iterable[str], namespaces: Iterable[str]
 ) -> Iterator[UnknownKind]:
-    """Yield what might keep these pods (``namespace/name``) from being created but was not read or asked."""
+    """Yield the unread limits and uncalled admission hooks that might keep these pods from being created.
+
+    ``pod_keys`` are ``namespace/name``. Pods that the cluster does not have are left out.
+    """
     pods = (cluster.pod(*key.split("/", 1)) for key in pod_keys)
     yield from find_unread_limits(cluster, namespaces)
     yield from find_unasked_hooks(cluster, filter(None, pods))
@@ -118,10 +127,12 @@ def _find_creation_unknowns(
 
 def _find_unreplayed_queue_sort(scheduler: Scheduler) -> Iterator[str]:
     """Yield the configured queueSort plugins if their order is not replayed."""
-    profile = next(iter(scheduler.configuration.profiles.values()))
-    names = [name for name in profile.plugins["queueSort"] if name != PrioritySort.name]
-    if scheduler.queue_sort is None:
-        yield from (f"plugin {name} at queueSort" for name in names)
+    if scheduler.queue_sort is not None:
+        return
+    first_profile = next(iter(scheduler.configuration.profiles.values()))
+    for name in first_profile.plugins["queueSort"]:
+        if name != PrioritySort.name:
+            yield f"plugin {name} at queueSort"
 
 
 def build_extender_notes(*schedulers: Scheduler) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
@@ -60,28 +61,31 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
 
     ``affected`` maps effects to parts of the answer. Kinds that could change nothing are left out.
     """
-    kinds: dict[str, UnknownKind] = {}
+    unknown_kinds = []
     for (kind, effect), gap, _ in unknowns:
         affects = affected.get(effect)
-        if affects and (kind not in kinds or IMPORTANCE[affects] > IMPORTANCE[kinds[kind].affects]):
-            kinds[kind] = UnknownKind(kind, gap.why, affects)
-    return tuple(kinds.values())
+        if affects:
+            unknown_kinds.append(UnknownKind(kind, gap.why, affects))
+    return merge_unknown_kinds([unknown_kinds])
 
 
 def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
-    """Return the dependencies that were not read, of every answer and of this one."""
-    return tuple(
-        Unknown(dependency, gap)
-        for dependency in (*ALWAYS_NEEDED, *dependencies)
-        if (gap := cluster.gap(dependency.kind))
-    )
+    """Return which of these dependencies, and of those that every answer has, were not read."""
+    unread = []
+    for dependency in (*ALWAYS_NEEDED, *dependencies):
+        gap = cluster.gap(dependency.kind)
+        if gap:
+            unread.append(Unknown(dependency, gap))
+    return tuple(unread)
 
 
 def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
     """Return the unknown kinds that could change the outcome of a simulation with these additional dependencies."""
     unknowns = (*find_unread_dependencies(simulation.view.cluster, *dependencies), *simulation.unknown)
-    victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}
-    return summarize_unknowns(unknowns, {**IN_SIMULATIONS, **victims})
+    affected = dict(IN_SIMULATIONS)
+    if simulation.preempted:
+        affected[Effect.VICTIMS] = VICTIMS
+    return summarize_unknowns(unknowns, affected)
 
 
 def build_unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
@@ -90,16 +94,16 @@ def build_unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
-    """Merge the unknown kinds of several answers. Each kind keeps the most important part that it could change."""
-    kinds: dict[str, UnknownKind] = {}
-    for unknown in (unknown for unknowns in answers for unknown in unknowns):
-        previous = kinds.get(unknown.kind)
+    """Return each unknown kind of several answers once, with the most important part that it could change."""
+    merged: dict[str, UnknownKind] = {}
+    for unknown in chain.from_iterable(answers):
+        previous = merged.get(unknown.kind)
         if previous is None or IMPORTANCE[unknown.affects] > IMPORTANCE[previous.affects]:
-            kinds[unknown.kind] = unknown
-    return tuple(kinds.values())
+            merged[unknown.kind] = unknown
+    return tuple(merged.values())
 
 
-SEARCH_UNFINISHED = "of node {} were not searched to the end ({:,} steps)"
+SEARCH_UNFINISHED = "of node {} were not searched to the end (limit: {:,} steps)"
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
@@ -107,7 +111,9 @@ def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]
     yield from cycle.consultation.unknown
     yield from unsure_nominations.find_cycle_doubts(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
-    for rejection in verdict.rejections if verdict else ():
+    if verdict is None:
+        return
+    for rejection in verdict.rejections:
         if rejection.reason.endswith(UNDECIDED):
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]
             yield Unknown(Dependency("Device", Effect.EITHER), Gap(SEARCH_UNFINISHED.format(node, MAX_STEPS)))
@@ -115,6 +121,7 @@ def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]
 
 
 def find_unreplayed_parts(framework: Framework) -> tuple[str, ...]:
-    """Return the configured plugins and extenders that the replay leaves out."""
-    unasked_extenders = (f"extender {extender.url}" for extender in framework.extenders if extender.call is None)
-    return (*(f"plugin {name}" for name in framework.missing), *unasked_extenders)
+    """Return a line for each plugin and extender of the profile that the replay leaves out."""
+    plugins = [f"plugin {name}" for name in framework.missing]
+    extenders = [f"extender {extender.url}" for extender in framework.extenders if extender.call is None]
+    return (*plugins, *extenders)

@@ -63,7 +63,7 @@ class NotCreated(Document, frozen=True):
 
     workload: str
     headline: str
-    """A summary such as `1 of 6 pods (6 wanted, 5 there): exceeded quota: …`."""
+    """A summary such as `1 of 6 pods (6 wanted, 5 exist): exceeded quota: …`."""
     wanted: int | None
     """The number of wanted pods, including a rollout's surge; None if it is not known."""
     there: int

@@ -87,8 +87,8 @@ class Report(Document, frozen=True):
         """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
-    def get_section_answers(self) -> Mapping[str, str]:
-        """Return the title of each section that HTML folds away, with the section's answer in one line."""
+    def describe_sections(self) -> Mapping[str, str]:
+        """Return the title of each section that HTML folds away, with the section's state in a few words."""
         return {}
 
     def as_list(self) -> Document:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule
 from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
+from kschedctl.text.counts import counted
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 """The states of a section: nothing is wrong; something is; nobody knows, since its grounds are missing."""
@@ -46,6 +48,16 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
             SEVERITIES_BY_GRAVITY.index(finding.severity) <= SEVERITIES_BY_GRAVITY.index(severity)
             for finding in self.findings
         )
+
+    def describe_state(self) -> str:
+        """Return the number of errors and warnings, or the state if the section has no findings.
+
+        Notes are not counted, since they leave a section sound.
+        """
+        if self.state != FINDINGS:
+            return self.state
+        levels = Counter(finding.severity for finding in self.findings)
+        return ", ".join(counted(levels[level], level) for level in SEVERITIES_BY_GRAVITY[:-1] if levels[level])
 
     def as_findings(self) -> Findings:
         """Return the findings for the formats of CI systems."""

@@ -22,11 +22,15 @@ from kschedctl.scheduler.configuration.version_fields import (
     iter_ignored_pod_fields,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
+from kschedctl.scheduler.engine.extenders import CallExtender, HTTPExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
-from kschedctl.scheduler.engine.unsure_nominations import COUNTED
-from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
-from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, collect_actions
+from kschedctl.scheduler.engine.unsure_nominations import ALL_COUNT, COUNTED
+from kschedctl.scheduler.event_handling import (
+    REJECTING_POINTS,
+    EventHandlers,
+    Registrations,
+    collect_actions,
+)
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import (
     Declaration,
@@ -77,33 +81,32 @@ class Framework:
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
         self.noted = tuple(_iter_noted_changes(self.plugins.values(), gates))
-        self._less: dict[frozenset[str], Framework] = {}
-        self._at: dict[str, list[Plugin]] = {}
-        unmade = enabled - self.plugins.keys()
-        missing = [name for name in unmade if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
+        self._reduced_frameworks: dict[frozenset[str], Framework] = {}
+        self._plugins_by_point: dict[str, list[Plugin]] = {}
+        absent = enabled - self.plugins.keys()
+        missing = [name for name in absent if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
         self.missing = sorted([*missing, *self._iter_missing_points()])
 
     def _iter_missing_points(self) -> Iterator[str]:
         """Yield `name at point` for third-party plugins that run at points which are not replayed for them."""
-        points_by_plugin = {
-            name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()
-        }
+        third_party = self.plugins.keys() - IN_TREE.keys()
+        replayed_points = {name: find_extension_points(self.plugins[name]) for name in third_party}
         for point, names in self.profile.plugins.items():
-            if point not in WITHOUT_ANSWER:
-                yield from (
-                    f"{name} at {point}"
-                    for name in names
-                    if name in points_by_plugin and point not in points_by_plugin[name]
-                )
+            if point in WITHOUT_ANSWER:
+                continue
+            for name in names:
+                if name in third_party and point not in replayed_points[name]:
+                    yield f"{name} at {point}"
 
     def without_plugins(self, names: frozenset[str]) -> Framework:
-        """Return the framework without these plugins, as the same object each time."""
+        """Return the framework without these plugins, or itself if there are none to leave out. Results are cached."""
         if not names:
             return self
-        if names not in self._less:
-            less = self._less[names] = self._copy()
-            less.plugins = {name: plugin for name, plugin in self.plugins.items() if name not in names}
-        return self._less[names]
+        if names not in self._reduced_frameworks:
+            reduced = self._copy()
+            reduced.plugins = {name: plugin for name, plugin in self.plugins.items() if name not in names}
+            self._reduced_frameworks[names] = reduced
+        return self._reduced_frameworks[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
         """Return the framework with this plugin in place of the one of the same name."""
@@ -112,7 +115,7 @@ class Framework:
         return framework
 
     def without_extenders(self) -> Framework:
-        """Return the framework without extenders, for cycles that upstream never runs."""
+        """Return the framework with extenders that are not called, for cycles that upstream never runs."""
         if all(extender.call is None for extender in self.extenders):
             return self
         framework = self._copy()
@@ -120,17 +123,18 @@ class Framework:
         return framework
 
     def _copy(self) -> Framework:
-        """Return a copy of which the plugins or extenders may be replaced."""
+        """Return a copy whose plugins or extenders the caller replaces, with empty caches."""
         framework = copy(self)
-        framework._less, framework._at = {}, {}
+        framework._reduced_frameworks = {}
+        framework._plugins_by_point = {}
         return framework
 
     def plugins_at(self, point: str) -> list[Plugin]:
         """Return the plugins of an extension point in order. The list must not be changed."""
-        plugins = self._at.get(point)
+        plugins = self._plugins_by_point.get(point)
         if plugins is None:
             names = self.profile.plugins[point]
-            plugins = self._at[point] = [self.plugins[name] for name in names if name in self.plugins]
+            plugins = self._plugins_by_point[point] = [self.plugins[name] for name in names if name in self.plugins]
         return plugins
 
     @property
@@ -164,11 +168,11 @@ class Scheduler:
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
         """The extenders of the configuration, in the order in which they are called."""
-        written = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
-        settings = self.configuration.extenders
+        # The parsed extenders are sorted in the same way: upstream calls ignorable extenders last.
+        documents = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
         return tuple(
-            HTTPExtender(*settings_of_one, self.call_extender)
-            for settings_of_one in zip(settings, written, strict=True)
+            HTTPExtender(settings, document, self.call_extender)
+            for settings, document in zip(self.configuration.extenders, documents, strict=True)
         )
 
     def list_kinds_read(self) -> tuple[str, ...]:
@@ -184,18 +188,19 @@ class Scheduler:
     @cached_property
     def view(self) -> Fork:
         """The fork of the cluster's snapshot."""
-        rules = build_settings(self.gates, frozenset(self.configuration.profiles))
-        all_count = COUNTED.at(self.gates.release) == "all"
-        return Fork.from_cluster(self.cluster, rules._replace(held_back=None if all_count else self._is_held_back))
+        settings = build_settings(self.gates, frozenset(self.configuration.profiles))
+        if COUNTED.at(self.gates.release) != ALL_COUNT:
+            settings = settings._replace(held_back=self._is_rejected_by_pre_enqueue)
+        return Fork.from_cluster(self.cluster, settings)
 
-    def _is_held_back(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether a PreEnqueue plugin of the pod's profile rejects the pod."""
+    def _is_rejected_by_pre_enqueue(self, info: PodInfo, view: Fork) -> bool:
+        """Return whether a PreEnqueue plugin of the pod's profile rejects the pod; False if no profile serves it."""
         framework = self.framework(info.spec.scheduler_name)
         plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field of these pods and of all other objects that the version does not store."""
+        """Return a line for each field that the version does not store, of these pods and of all other objects."""
         specs = tuple(specs)
         return (
             *iter_ignored_pod_fields(specs, self.gates),
@@ -209,7 +214,7 @@ class Scheduler:
         return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
-        """Return the profile that serves a schedulerName, or None."""
+        """Return the framework of the profile with this schedulerName, or None. It is built on first use."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared, self.extenders)
@@ -217,13 +222,16 @@ class Scheduler:
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin | None:
-        """The plugin that orders the queue, or None for PrioritySort or a plugin that is not replayed."""
+        """The plugin that orders the queue, or None for PrioritySort or a plugin that is not replayed.
+
+        All profiles have the same QueueSort plugin, so the first profile decides.
+        """
         first = self.framework(next(iter(self.configuration.profiles)))
         plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered."""
+        """Return the events for which the plugins of a profile registered, none if there is no such profile."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
@@ -240,21 +248,28 @@ class Scheduler:
         return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)
 
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
-        """Return the profile that serves a pod, without plugins that lack required objects, and the unknowns."""
+        """Return the framework to schedule a pod with, and what remains unknown about the pod.
+
+        Plugins that cannot be asked because required objects were not read are left out of the framework. If no
+        profile serves the pod, return None and no unknowns.
+        """
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
-        doubts = tuple(
-            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod))
+
+        extender_unknowns = (
+            unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod)
         )
-        doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        doubts += tuple(find_noted_unknowns(framework.noted, info, view))
+        unknowns = tuple(dict.fromkeys(extender_unknowns))
+        unknowns += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
+        unknowns += tuple(find_noted_unknowns(framework.noted, info, view))
         if not view.objects.gaps:
-            return framework, doubts
-        doubts += find_unknowns(framework.plugins.values(), info, view)
-        return framework.without_plugins(find_plugins_not_asked(doubts)), doubts
+            return framework, unknowns
+
+        unknowns += find_unknowns(framework.plugins.values(), info, view)
+        return framework.without_plugins(find_plugins_not_asked(unknowns)), unknowns
 
     def start_sampling(self) -> Sampling | None:
         """Start the node sampling of a single cycle, or return None if all nodes are examined."""
@@ -266,7 +281,7 @@ class Scheduler:
 
 
 def _iter_noted_changes(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
-    """Yield the changes known only from release notes, which count in a version that is not verified."""
+    """Yield the plugins' changes that are known only from release notes; none in a version that is verified."""
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
         yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))

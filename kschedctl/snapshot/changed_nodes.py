@@ -21,12 +21,14 @@ T = TypeVar("T")
 class ChangedNodes(NodeColumns):
     """The rows of other node columns, some with another node, followed by a row for each of `more`.
 
-    A changed node has the images of the one that it replaces. Added nodes have none.
+    A changed node has the images of the node that it replaces. Added nodes have none.
     """
 
     def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
         super().__init__()
-        new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
+        new = dict(changed)
+        for row, node in enumerate(more, start=len(of)):
+            new[Row(row)] = node
         self._of = of
         self._more = len(more)
         self._new = new
@@ -42,10 +44,9 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def objects(self) -> tuple[Node, ...]:
         """The nodes, some of them changed or added."""
-        nodes = [*self._of.objects, *(None,) * self._more]
-        for row, node in self._new.items():
-            nodes[row] = node
-        return tuple(node for node in nodes if node is not None)
+        nodes_before = self._of.objects
+        all_rows = map(Row, range(len(self)))
+        return tuple(self._new[row] if row in self._new else nodes_before[row] for row in all_rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -66,15 +67,16 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
         """The distinct lists of taints, and the index of each node's list."""
-        return self._with_changed_values(
-            *self._of.taint_sets, {row: node.spec.taints for row, node in self._new.items()}
-        )
+        sets, set_of_node = self._of.taint_sets
+        changed = {row: node.spec.taints for row, node in self._new.items()}
+        return self._with_changed_values(sets, set_of_node, changed)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
+        sets, set_of_node = self._of.declared_features
         changed = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(*self._of.declared_features, changed)
+        return self._with_changed_values(sets, set_of_node, changed)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
@@ -83,11 +85,14 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node's labels changed, as when nodes are cordoned."""
+        if self._more:
+            return False
         nodes_before = self._of.objects
-        return not self._more and all(
-            node.metadata is nodes_before[row].metadata or node.metadata.labels == nodes_before[row].metadata.labels
-            for row, node in self._new.items()
-        )
+        for row, node in self._new.items():
+            metadata, metadata_before = node.metadata, nodes_before[row].metadata
+            if metadata is not metadata_before and metadata.labels != metadata_before.labels:
+                return False
+        return True
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""
@@ -95,16 +100,24 @@ class ChangedNodes(NodeColumns):
             return self._of.label(key)
         if key not in self._labels:
             column = self._of.label(key)
-            changed = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
-            values, codes = self._with_changed_values(
-                column.values, column.codes, {row: value for row, value in changed.items() if value is not None}
-            )
-            codes[[row for row, value in changed.items() if value is None]] = -1
+            changed: dict[Row, str] = {}
+            rows_without: list[Row] = []
+            for row, node in self._new.items():
+                value = node.metadata.labels.get(key)
+                if value is None:
+                    rows_without.append(row)
+                else:
+                    changed[row] = value
+            values, codes = self._with_changed_values(column.values, column.codes, changed)
+            codes[rows_without] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
     def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index after some nodes got other values, new values last."""
+        """Return the distinct values and each node's index after some nodes got other values.
+
+        New values come last. An added node without a changed value gets index 0.
+        """
         code_by_value = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))
         for row, value in changed.items():
@@ -162,21 +175,23 @@ class NodeSubset(NodeColumns):
         """Return the nodes that have each of the images, or None for an image on no node."""
         for name, state in zip(names, self._of.images(names), strict=True):
             if name not in self._images:
-                self._images[name] = None if state is None else self._restrict_image(state)
+                self._images[name] = None if state is None else self._restrict_image_to_subset(state)
         return [self._images[name] for name in names]
 
-    def _restrict_image(self, state: ImageState) -> ImageState | None:
-        """Return an image restricted to these nodes, or None if no node has it."""
+    def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
+        """Return the nodes of the subset that have an image, or None if there are none."""
         rows = self._row_in_subset[state.rows]
-        is_kept = rows >= 0
-        return ImageState(rows[is_kept], state.sizes[is_kept]) if is_kept.any() else None
+        is_in_subset = rows >= 0
+        if not is_in_subset.any():
+            return None
+        return ImageState(rows[is_in_subset], state.sizes[is_in_subset])
 
     @cached_property
     def _row_in_subset(self) -> Ints:
         """Row of the other columns -> row of the subset, -1 for none."""
-        row_of = np.full(len(self._of), -1, np.int32)
-        row_of[self._rows] = np.arange(len(self._rows))
-        return row_of
+        row_in_subset = np.full(len(self._of), -1, np.int32)
+        row_in_subset[self._rows] = np.arange(len(self._rows))
+        return row_in_subset
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""
@@ -198,8 +213,9 @@ class ClosedNodes:
         self.cordoned: dict[Row, Node] = {}
 
     def close(self, row: Row, cordoned: Node) -> None:
-        """Keep further pods off the node, which `cordoned` is as a cordoned Node."""
-        self.mask[row], self.cordoned[row] = True, cordoned
+        """Keep further pods off the node on this row. `cordoned` is the same node with a cordon."""
+        self.mask[row] = True
+        self.cordoned[row] = cordoned
 
     def open(self, row: Row) -> None:
         """Let pods come to the node again."""

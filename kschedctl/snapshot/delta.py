@@ -12,15 +12,18 @@ Signs = npt.NDArray[np.int64]
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """K changes, sorted by node and then by time: on node `node[k]`, a pod like `info[k]` comes or goes.
+    """K changes, sorted by node and then by time: pods come to nodes or leave them.
 
-    `sign` is +1 for an added and -1 for a removed pod. A plugin's answer about a node under this hypothesis holds for a
-    cluster in which only that node's changes took place.
+    A plugin's answer about a node under this hypothesis holds for a cluster in which only that node's changes took
+    place.
     """
 
     node: Ints
+    """(K,): the row of the node."""
     info: Ints
+    """(K,): the PodInfo of the pod."""
     sign: Signs
+    """(K,): +1 for an added and -1 for a removed pod."""
 
     @classmethod
     def from_changes(cls, node: Ints, info: Ints, sign: Signs) -> Delta:
@@ -32,9 +35,9 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return how much the sum of the values over each node's pods changes, (N, ...).
+        """Return by how much the sum of the values over each node's pods changes, (N, ...).
 
-        `values` (T, ...) has one entry per distinct pod, as indexed by `info`.
+        `values` (T, ...) has one entry per PodInfo.
         """
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
@@ -44,7 +47,7 @@ class Delta(msgspec.Struct, frozen=True):
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return a copy of the per-node sums (N, ...) with added pods' values added and removed pods' subtracted.
 
-        `values` (T, ...) has one entry per distinct pod, as indexed by `info`.
+        `values` (T, ...) has one entry per PodInfo.
         """
         total = sums.copy()
         if self:
@@ -52,14 +55,14 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def _add_changes(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
-        """Add the changes of the values to `total`."""
+        """Add the changes of the values to `total` in place. There must be at least one change."""
         changes = values.take(self.info, axis=0)
         changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
         starts = find_run_starts(self.node)
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """Return how much the number of selected distinct pods (T,) changes on each node, (N,)."""
+        """Return by how much the number of selected pods changes on each node, (N,). `selected` (T,) marks PodInfos."""
         return self.sums(selected.astype(np.int64), nodes)
 
     def restrict_to(self, rows: Rows) -> Delta:
@@ -67,7 +70,9 @@ class Delta(msgspec.Struct, frozen=True):
         starts = np.searchsorted(self.node, rows)
         ends = np.searchsorted(self.node, rows, "right")
         counts = ends - starts
-        change_indexes = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        # Concatenate the ranges from each start to its end.
+        first_places = np.cumsum(counts) - counts
+        change_indexes = np.repeat(starts - first_places, counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
         return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
@@ -80,12 +85,15 @@ class Delta(msgspec.Struct, frozen=True):
         >>> some.find_differing(more, 4).tolist()
         [False, True, True, False]
         """
-        differing: npt.NDArray[np.bool_] = np.bincount(self.node, minlength=nodes) != np.bincount(
-            other.node, minlength=nodes
-        )
-        mine, others = ~differing[self.node], ~differing[other.node]
-        unlike = (self.info[mine] != other.info[others]) | (self.sign[mine] != other.sign[others])
-        differing[self.node[mine][unlike]] = True
+        counts = np.bincount(self.node, minlength=nodes)
+        other_counts = np.bincount(other.node, minlength=nodes)
+        differing: npt.NDArray[np.bool_] = counts != other_counts
+        # On nodes with equally many changes, compare these one by one.
+        to_compare = ~differing[self.node]
+        other_to_compare = ~differing[other.node]
+        has_other_info = self.info[to_compare] != other.info[other_to_compare]
+        has_other_sign = self.sign[to_compare] != other.sign[other_to_compare]
+        differing[self.node[to_compare][has_other_info | has_other_sign]] = True
         return differing
 
     def then(self, later: Delta) -> Delta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
-from kschedctl.snapshot.changed_nodes import ClosedNodes
+from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -75,11 +75,9 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
-        # Computed before copying, so that both share the work.
-        requested, nonzero_requested = (
-            self.requested,
-            self.nonzero_requested,
-        )
+        # These properties are computed before copying, so that both forks share the work.
+        requested = self.requested
+        nonzero_requested = self.nonzero_requested
         copied = copy(self)
         copied.node = self.node.copy()
         copied.touched = self.touched.copy()
@@ -95,10 +93,13 @@ class Fork:
         return copied
 
     def without_nodes(self, gone: Bools) -> Fork:
-        """Return a fork without the nodes in the mask `gone`. Their pods become unplaced."""
+        """Return a fork without the nodes in the mask `gone` (N,). Their pods become unplaced."""
+        # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is gone.
         fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
-        fork.pods, fork._memo_of_pods = self.pods, self._memo_of_pods
-        fork.requested, fork.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        fork.pods = self.pods
+        fork._memo_of_pods = self._memo_of_pods
+        fork.requested = self.requested[~gone]
+        fork.nonzero_requested = self.nonzero_requested[~gone]
         return fork
 
     def with_changes(
@@ -150,7 +151,8 @@ class Fork:
     def nominations(self) -> tuple[Rows, Rows]:
         """Nominated rows and the positions of the nominated pods, (M,) each."""
         rows, positions = self.snapshot.nominations
-        return rows[~self._is_held_back], positions[~self._is_held_back]
+        is_counted = ~self._is_nominee_held_back
+        return rows[is_counted], positions[is_counted]
 
     @property
     def unsure_nominations(self) -> tuple[Rows, Rows]:
@@ -161,17 +163,20 @@ class Fork:
         Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
-        return rows[self._is_held_back], positions[self._is_held_back]
+        return rows[self._is_nominee_held_back], positions[self._is_nominee_held_back]
 
     @cached_property
-    def _is_held_back(self) -> Bools:
-        """Return, for each of the snapshot's M nominations, whether its pod is kept out of the queue."""
-        held_back, pods = self.settings.held_back, self.pods
-        if held_back is None:
-            return np.zeros(len(self.snapshot.nominations[1]), np.bool_)
-        positions = self.snapshot.nominations[1].tolist()
-        infos = (pods.infos[pods.info[position]].for_pod(self.stored(pods.objects[position])) for position in positions)
-        return np.fromiter((held_back(info, self) for info in infos), np.bool_, len(positions))
+    def _is_nominee_held_back(self) -> Bools:
+        """(M,): whether the pod of each of the snapshot's nominations is kept out of the queue."""
+        _, positions = self.snapshot.nominations
+        mask = np.zeros(len(positions), np.bool_)
+        if self.settings.held_back is not None:
+            for index, position in enumerate(positions.tolist()):
+                # PreEnqueue plugins may look at the pod's own name and status.
+                stored_pod = self.stored(self.pods.objects[position])
+                info = self.pods.infos[self.pods.info[position]].for_pod(stored_pod)
+                mask[index] = self.settings.held_back(info, self)
+        return mask
 
     @cached_property
     def resources(self) -> dict[str, int]:
@@ -223,7 +228,7 @@ class Fork:
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """Sum values of distinct pods, (T, ...), over the pods of each node, (N, ...)."""
+        """Return the sums (N, ...) over the pods of each node of values (T, ...) with one entry per distinct pod."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
         counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
         counted = counted[self.node[counted] >= 0]
@@ -237,7 +242,7 @@ class Fork:
         return total
 
     def count_by_node(self, selected: Bools) -> Counts:
-        """Count the selected pods on each node, (N,), where `selected` (T,) marks distinct pods."""
+        """Return the number of selected pods on each node, (N,). `selected` (T,) marks distinct pods."""
         return self.sum_by_node(selected.astype(np.int64))
 
     def tally(
@@ -253,27 +258,31 @@ class Fork:
     def find_tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Tally:
-        """Return the maintained sums themselves for repeated use. The caller brings them up to date with the trail."""
+        """Return the maintained sums of `tally` themselves, for repeated use.
+
+        The caller must bring them up to date with the trail. Without a key for pods like `info`, they are not cached.
+        """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
-        if tally is None:
-            weight_by_pod = weights()
-            sums = self.sum_by_node(weight_by_pod)
-            if domains is not None:
-                sums = domains.sums(sums)
-            tally = Tally(weight_by_pod, domains, sums, len(self.trail))
-            if pod_key is not None:
-                drop_oldest_if_full(self._tallies, MAX_TALLIES)
-                if self.closed is not None:
-                    tally = tally.compact()
-                self._tallies[pod_key] = tally
+        if tally is not None:
+            return tally
+        weight_by_pod = weights()
+        sums = self.sum_by_node(weight_by_pod)
+        if domains is not None:
+            sums = domains.sums(sums)
+        tally = Tally(weight_by_pod, domains, sums, len(self.trail))
+        if pod_key is not None:
+            drop_oldest_if_full(self._tallies, MAX_TALLIES)
+            if self.closed is not None:  # many kinds of pods come in turn, so memory is scarce
+                tally = tally.compact()
+            self._tallies[pod_key] = tally
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
-        """Return a result that depends on nodes and distinct pods but not on where pods are, cached for all forks.
+        """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
 
-        `key` identifies the result, for pods like `info` if it is given. It is computed each time for a pod to which no
-        other is known to be equal.
+        `key` identifies the result, for pods like `info` if that is given. The result is not cached if no other pod is
+        known to be equal to `info`. Forks share the cache.
         """
         return _get_or_make(self._memo, _build_pod_key(key, info), make)
 
@@ -299,9 +308,9 @@ class Fork:
         """Return the pod of a position, with a name and a UID of its own if it is a clone."""
         if position < len(self.snapshot.pods):
             return pod
-        meta = pod.metadata
-        uid = meta.uid and f"{meta.uid}-{position}"
-        return replace(pod, metadata=replace(meta, name=f"{meta.name}-{position}", uid=uid))
+        metadata = pod.metadata
+        uid = f"{metadata.uid}-{position}" if metadata.uid else metadata.uid
+        return replace(pod, metadata=replace(metadata, name=f"{metadata.name}-{position}", uid=uid))
 
     def assume(self, position: Position, row: Row) -> None:
         """Put a pod on a node."""
@@ -312,20 +321,21 @@ class Fork:
         self._record_move(position, Row(int(self.node[position])), -1)
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
-        """Update all sums for a pod that comes to a node or leaves it."""
+        """Update the sums, the trail and the caches for a pod that comes to a node (`sign` 1) or leaves it (-1)."""
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract
-        for total, request in (
-            (self.requested[row], self.requests[info]),
-            (self.nonzero_requested[row], self.nonzero_requests[info]),
-        ):
-            change(total, request, out=total)
+        requested = self.requested[row]
+        nonzero_requested = self.nonzero_requested[row]
+        change(requested, self.requests[info], out=requested)
+        change(nonzero_requested, self.nonzero_requests[info], out=nonzero_requested)
         self.node[position] = row if sign > 0 else -1
         self.trail.append(row, info, sign, position)
         self.touched[row] = len(self.trail)
         self._by_node = None
-        if self._nominated_by_priority and position in self.nominations[1]:
-            self._nominated_by_priority = {}
+        if self._nominated_by_priority:
+            _, nominated_positions = self.nominations
+            if position in nominated_positions:
+                self._nominated_by_priority = {}
 
     def placed_before(self) -> Bools:
         """Return a mask (P,) of the pods that have a node.
@@ -335,8 +345,8 @@ class Fork:
         placed = self.node >= 0
         if self.group_since is not None:
             _, signs, positions = self.trail.pods_since(self.group_since)
-            moved, first = np.unique(positions, return_index=True)
-            placed[moved] = signs[first] < 0
+            moved, first_moves = np.unique(positions, return_index=True)
+            placed[moved] = signs[first_moves] < 0  # pods whose first move was to leave had a node
         return placed
 
     def pods_on(self, row: Row) -> list[Position]:
@@ -354,7 +364,7 @@ class Fork:
         rows, positions = rows[is_other], positions[is_other]
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
-        self.nominations = rows, positions
+        self.nominations = (rows, positions)
         self._nominated_by_priority = {}
         if self._nominated_rows is not None:
             self._nominated_rows[position] = row
@@ -367,47 +377,49 @@ class Fork:
         return Row(self._nominated_rows.get(position, NO_ROW))
 
     def nominated_from(self, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority."""
+        """Return a delta that adds the nominated pods of at least this priority that have no node, from a cache."""
         if priority not in self._nominated_by_priority:
-            rows, positions = self.nominations
-            infos = self.pods.info[positions]
-            ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
-            ones = np.ones(int(ahead.sum()), np.int64)
-            self._nominated_by_priority[priority] = Delta.from_changes(rows[ahead].astype(np.int32), infos[ahead], ones)
+            _, positions = self.nominations
+            every_nomination = np.ones(len(positions), np.bool_)
+            self._nominated_by_priority[priority] = self._build_nominated_delta(every_nomination, priority)
         return self._nominated_by_priority[priority]
 
     def nominated_besides(self, position: Position, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority, except one pod."""
+        """Return a delta that adds the nominated pods of at least this priority that have no node, except one pod."""
+        _, positions = self.nominations
+        return self._build_nominated_delta(positions != position, priority)
+
+    def _build_nominated_delta(self, selected: Bools, priority: int) -> Delta:
+        """Build a delta that adds the pods of the selected nominations (M,) with at least this priority and no node."""
         rows, positions = self.nominations
         infos = self.pods.info[positions]
-        ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority) & (positions != position)
-        return Delta.from_changes(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
+        counted = selected & (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
+        ones = np.ones(int(counted.sum()), np.int64)
+        return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def nominated_against(self, info: PodInfo) -> Delta:
         """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself."""
         delta = self.nominated_from(info.priority)
         if not delta:
             return delta
-        rows, positions = self.nominations
+        _, positions = self.nominations
+
+        # The usual case: the pod is in the snapshot under its name.
         position = self.pods.find_position(info.pod.key)
         if position is not None and is_same_pod(self.pods.objects[position], info.pod):
             return self.nominated_besides(position, info.priority) if position in positions else delta
-        itself = [
-            i
-            for i, p in enumerate(positions.tolist())
-            if is_same_pod(self.with_clone_name(p, self.pods.objects[p]), info.pod)
-        ]
-        if not itself:
+
+        # A clone has the name of another pod in the snapshot.
+        is_itself = np.zeros(len(positions), np.bool_)
+        for index, nominated in enumerate(positions.tolist()):
+            is_itself[index] = is_same_pod(self.with_clone_name(nominated, self.pods.objects[nominated]), info.pod)
+        if not is_itself.any():
             return delta
-        infos = self.pods.info[positions]
-        counted = np.ones(len(positions), np.bool_)
-        counted[itself] = False
-        counted &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
-        return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], np.ones(int(counted.sum()), np.int64))
+        return self._build_nominated_delta(~is_itself, info.priority)
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the key for all pods like `info`, or None if no other pod is known to be equal."""
+    """Return the cache key for all pods like `info`: `key` itself without `info`, or None if the pod has no number."""
     if info is None:
         return key
     return None if info.number is None else (key, info.number)
@@ -432,6 +444,46 @@ def drop_oldest_if_full(cache: dict[K, V], max_entries: int) -> None:
 
 
 def is_same_pod(left: Pod, right: Pod) -> bool:
-    """Return whether two pods are the same, by UID if both have one, otherwise by name."""
-    a, b = left.metadata, right.metadata
-    return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
+    """Return whether two pods are the same, by UID if both have one, otherwise by namespace and name."""
+    if left.metadata.uid and right.metadata.uid:
+        return left.metadata.uid == right.metadata.uid
+    return left.key == right.key
+
+
+class OwnRows:
+    """Some rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns are as in a Fork."""
+
+    def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
+        self.fork, self.rows = of, rows
+        self.nodes = NodeSubset(of.nodes, rows)
+        self.objects = of.objects
+        self.allocatable = of.allocatable.take(rows, axis=0)
+        self.requested = of.requested.take(rows, axis=0)
+        self.nonzero_requested = of.nonzero_requested.take(rows, axis=0)
+        self.resources = of.resources
+        self.requests = of.requests
+        self.nonzero_requests = of.nonzero_requests
+        if more is not None:
+            self.requested += more[:, None] * of.requests[info]
+            self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise AttributeError for attributes of a Fork that such a plugin must not read."""
+        raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+        """Convert amounts by resource name to a matrix with R columns."""
+        return self.fork.matrix(rows)
+
+    def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        """Return a cached result as `Fork.memo` does."""
+        return self.fork.memo(key, make, info)
+
+
+NodeView = Fork | OwnRows
+"""The view that a plugin gets which reads only a node's own row."""
+
+
+def get_whole_fork(view: NodeView) -> Fork:
+    """Return the fork of which the view shows some rows, or the view itself if it is a fork."""
+    return view.fork if isinstance(view, OwnRows) else view

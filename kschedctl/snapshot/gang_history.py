@@ -10,11 +10,13 @@ NANOSECONDS = 10**9
 
 
 class QueueTime(Protocol):
-    """The clock of the queue, in nanoseconds: `time` stands still and `now` is later at each call."""
+    """The clock of the queue, in nanoseconds."""
 
     time: int
+    """The current time."""
 
-    def now(self) -> int: ...
+    def now(self) -> int:
+        """Advance the clock and return the new time, which is later at each call."""
 
 
 class GangHistory:
@@ -45,7 +47,7 @@ class GangHistory:
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
     def find_next_return(self) -> int | None:
-        """Return the first end of a backoff during which something moved, or None."""
+        """Return the first end of a backoff during which a pod was bound or evicted, or None."""
         return min(self._missed_moves.values(), default=None)
 
     def forget_ended_backoffs(self) -> None:

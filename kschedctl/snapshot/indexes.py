@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import is_
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS, Cluster, Gap
@@ -19,23 +19,30 @@ AnyObject: TypeAlias = Any
 V = TypeVar("V")
 
 
+class _Version(NamedTuple):
+    """A derived value, with the objects from which it was derived."""
+
+    sources: tuple[object, ...]
+    value: AnyObject
+
+
 class Indexes:
-    """Derived values by key, each with the objects that it was derived from. The latest few are kept for each key."""
+    """Derived values by key, each with the objects from which it was derived. The latest few are kept for each key."""
 
     def __init__(self) -> None:
-        self._versions: dict[Hashable, list[tuple[tuple[object, ...], AnyObject]]] = {}
+        self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
         """Return the value derived from these very objects, computing it if there is none."""
         versions = self._versions.setdefault(key, [])
-        for place, (known_sources, value) in enumerate(versions):
-            if all(map(is_, known_sources, sources)):
-                if place:
+        for place, version in enumerate(versions):
+            if all(map(is_, version.sources, sources)):
+                if place:  # the latest used version comes first
                     versions.insert(0, versions.pop(place))
-                cached: V = value
+                cached: V = version.value
                 return cached
         made = make()
-        versions.insert(0, (sources, made))
+        versions.insert(0, _Version(sources, made))
         del versions[MAX_VERSIONS:]
         return made
 
@@ -43,8 +50,8 @@ class Indexes:
 class Maintained(Protocol):
     """A derived value that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, objects: AnyObject) -> None:
-        """Take note that this object replaces the one of the same kind and name."""
+    def replace_object(self, obj: AnyObject) -> None:
+        """Account for an object that replaces the object of the same kind and name, or is new."""
 
 
 F = TypeVar("F", bound=Maintained)
@@ -61,7 +68,7 @@ class ClusterObjects:
         self._replaced: dict[str, list[Struct]] = {}
         self._followers: dict[Hashable, AnyObject] = {}
         self._followers_by_kind: dict[str, list[Maintained]] = {}
-        self.replaced = 0
+        self.replaced_count = 0
         """How many objects were replaced so far."""
 
     @property
@@ -84,12 +91,12 @@ class ClusterObjects:
         return kind_objects
 
     def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
-        """Return `make` of the objects of these kinds, cached while the objects are the same.
+        """Return the result of `make` for the objects of these kinds, cached while the objects are the same.
 
-        `of` has other objects from which the value is derived.
+        `make` gets one tuple of objects per kind. `of` has other objects from which the value is derived.
         """
-        read = tuple(map(self.of, kinds))
-        return self._indexes.get_or_make(key, (*read, *of), lambda: make(*read))
+        objects_by_kind = tuple(map(self.of, kinds))
+        return self._indexes.get_or_make(key, (*objects_by_kind, *of), lambda: make(*objects_by_kind))
 
     def in_namespace(self, kind: str, namespace: str) -> Sequence[AnyObject]:
         """Return the objects of a kind in a namespace."""
@@ -106,7 +113,7 @@ class ClusterObjects:
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """Return the value that `make` derives from the objects, building it on first use.
 
-        The value is told when objects of these kinds are replaced.
+        Its `replace_object` is called whenever an object of these kinds is replaced.
         """
         follower: F | None = self._followers.get(key)
         if follower is None:
@@ -119,10 +126,10 @@ class ClusterObjects:
         """Replace objects by those of the same kind and name, and add objects with new names."""
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
-            self.replaced += len(replacements)
+            self.replaced_count += len(replacements)
             for follower in self._followers_by_kind.get(kind, ()):
                 for replacement in replacements:
-                    follower.replaced(replacement)
+                    follower.replace_object(replacement)
 
     def fork(self) -> ClusterObjects:
         """Return a copy in which objects can be replaced independently."""

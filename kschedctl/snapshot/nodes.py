@@ -1,10 +1,15 @@
-"""The nodes of a snapshot as columns, one row per node in the scheduler's order, and masks of nodes that pods allow."""
+"""The nodes of a snapshot as columns, one row per node in the scheduler's order, and masks of nodes that pods allow.
+
+The order is round robin over the zones, in order of their first node. Upstream:
+pkg/scheduler/backend/cache/node_tree.go and component-helpers/node/topology/helpers.go (v1.36).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +19,29 @@ from kschedctl.api.arrays import Bools, Ints, Row, Rows
 from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
 from kschedctl.api.objects import Node, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+
+ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "kubernetes.io/hostname"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+
+
+def get_region_and_zone(node: Node) -> tuple[str, str]:
+    """Return region and zone from the node's labels, preferring the deprecated labels.
+
+    Each is empty if the node has no such label.
+    """
+    labels = node.metadata.labels
+    region = labels.get(BETA_REGION, labels.get(REGION, ""))
+    zone = labels.get(BETA_ZONE, labels.get(ZONE, ""))
+    return region, zone
+
+
+def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes in the scheduler's order. They must be in the order in which they joined."""
+    zones: dict[tuple[str, str], list[Node]] = {}
+    for node in nodes:
+        zones.setdefault(get_region_and_zone(node), []).append(node)
+    return [node for nodes_of_rank in zip_longest(*zones.values()) for node in nodes_of_rank if node is not None]
+
 
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
@@ -46,17 +74,19 @@ class Domains:
         return self._is_identity or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
 
     def counts(self, rows: Rows | slice) -> Rows:
-        """Count the rows in each domain, (size,). All rows must be in domains."""
+        """Return the number of the rows in each domain, (size,). All rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
     def sums(self, by_node: Rows) -> Rows:
-        """Sum values of the nodes (N,) in each domain, (size,)."""
+        """Return the sum in each domain, (size,), of values of the nodes (N,). Nodes in no domain do not count."""
         counted = np.flatnonzero((by_node != 0) & self.present)
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
     def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
         """Return the value of each node's domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
-        return values[: len(self.codes)] if self._is_identity else values.take(self._index, axis=0)
+        if self._is_identity:
+            return values[: len(self.codes)]
+        return values.take(self._index, axis=0)  # the index -1 of nodes in no domain takes the last value
 
     @cached_property
     def _index(self) -> Rows:
@@ -102,7 +132,8 @@ class NodeColumns(ABC):
 
     @cached_property
     @abstractmethod
-    def objects(self) -> Sequence[Node]: ...
+    def objects(self) -> Sequence[Node]:
+        """The nodes."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -121,7 +152,8 @@ class NodeColumns(ABC):
 
     @cached_property
     @abstractmethod
-    def unschedulable(self) -> Bools: ...
+    def unschedulable(self) -> Bools:
+        """Whether each node is cordoned."""
 
     @cached_property
     @abstractmethod
@@ -152,13 +184,17 @@ class NodeColumns(ABC):
 
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
-        first, group = self._group_by_labels(keys)
-        any_other = "".join(names) + "?"  # longer than each of the names, so that it equals none of them
-        answers = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
-            group
-        ]
-        for row in [self.index[name] for name in (*names, "") if name in self.index]:
-            answers[row] = function(self.objects[row].metadata.labels, self.names[row])
+        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
+        first_rows, group = self._group_by_labels(keys)
+        any_other_name = "".join(names) + "?"
+        group_answers = [function(self.objects[row].metadata.labels, any_other_name) for row in first_rows.tolist()]
+        answers = np.array(group_answers, dtype)[group]
+
+        # Evaluate the named nodes, and a node without a name, on their own.
+        for name in (*names, ""):
+            if name in self.index:
+                row = self.index[name]
+                answers[row] = function(self.objects[row].metadata.labels, name)
         return answers
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
@@ -167,9 +203,11 @@ class NodeColumns(ABC):
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
                 column = self.label(key)
-                _, group = np.unique(group * (len(column.values) + 1) + column.codes + 1, return_inverse=True)
-            _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-            self._groups[keys] = first.astype(np.int32), inverse.astype(np.int32)
+                # Code each pair of a group and a value (0 for none), and number the pairs that occur.
+                pairs = group * (len(column.values) + 1) + column.codes + 1
+                _, group = np.unique(pairs, return_inverse=True)
+            _, first_rows, inverse = np.unique(group, return_index=True, return_inverse=True)
+            self._groups[keys] = (first_rows.astype(np.int32), inverse.astype(np.int32))
         return self._groups[keys]
 
 
@@ -181,7 +219,7 @@ class AllNodes(NodeColumns):
         self.objects: tuple[Node, ...] = tuple(nodes)
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
-        self._all_images = False
+        self._has_all_images = False
 
     @cached_property
     def unschedulable(self) -> Bools:
@@ -199,34 +237,35 @@ class AllNodes(NodeColumns):
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """Return the nodes that have each of the images.
+        """Return the nodes that have each of the images, or None for an image on no node.
 
-        The first call looks only for its images. A later call with unknown images finds those of all nodes.
+        The first call looks only for its images. A later call with unknown images finds all images of all nodes.
         """
         unknown = set(names) - self._images.keys()
-        if unknown and not self._all_images:
-            self._all_images = bool(self._images)
-            self._images |= dict.fromkeys(unknown) | self._find_images(None if self._all_images else unknown)
+        if unknown and not self._has_all_images:
+            self._has_all_images = bool(self._images)
+            wanted = None if self._has_all_images else unknown
+            self._images |= dict.fromkeys(unknown)
+            self._images |= self._find_images(wanted)
         return [self._images.get(name) for name in names]
 
     def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
         """Find the nodes that have each of the wanted images, or each of all images if `wanted` is None."""
-        sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
-        names_of: dict[int, Collection[str]] = {}  # by id of the image, since nodes share image objects
+        sizes_by_image: dict[str, dict[int, int]] = {}  # image -> row -> size
+        names_by_id: dict[int, Collection[str]] = {}  # by id of the image, since nodes share image objects
         for row in self._rows_in_joining_order:
             images = self.objects[row].status.images
-            for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):
-                names = known
+            # Looking up the names of all images of the node at once is faster.
+            for image, known_names in zip(images, map(names_by_id.get, map(id, images)), strict=True):
+                names = known_names
                 if names is None:
-                    names = names_of[id(image)] = image.names if wanted is None else wanted.intersection(image.names)
+                    names = image.names if wanted is None else wanted.intersection(image.names)
+                    names_by_id[id(image)] = names
                 for name in names:
-                    rows, sizes = sizes_by_image.setdefault(name, ([], []))
-                    if not rows or rows[-1] != row:
-                        rows.append(row)
-                        sizes.append(image.size_bytes)
+                    sizes_by_image.setdefault(name, {}).setdefault(row, image.size_bytes)
         return {
-            name: ImageState(np.array(rows, np.int32), np.array(sizes, np.int64))
-            for name, (rows, sizes) in sizes_by_image.items()
+            name: ImageState(np.array(list(sizes), np.int32), np.array(list(sizes.values()), np.int64))
+            for name, sizes in sizes_by_image.items()
         }
 
     @cached_property
@@ -237,10 +276,11 @@ class AllNodes(NodeColumns):
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""
         if key not in self._labels:
-            code_by_value: dict[str, int] = {}
-            labels = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else code_by_value.setdefault(value, len(code_by_value)) for value in labels]
-            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(code_by_value))
+            code_by_value: dict[str | None, int] = {None: -1}
+            values = (node.metadata.labels.get(key) for node in self.objects)
+            codes = [code_by_value.setdefault(value, len(code_by_value) - 1) for value in values]
+            distinct = tuple(value for value in code_by_value if value is not None)
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), distinct)
         return self._labels[key]
 
 
@@ -267,17 +307,22 @@ def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) 
 def find_untolerated_taints(
     nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
 ) -> tuple[list[Taint | None], Ints]:
-    """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
-    taint_sets, taint_set = nodes.taint_sets
-    toleration_list = tuple(tolerations)
-    return [
-        find_untolerated(taints, toleration_list, HARD_EFFECTS, comparison_operators) for taints in taint_sets
-    ], taint_set
+    """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and the index of each node's set.
+
+    The taint is None if the set is tolerated.
+    """
+    taint_sets, set_of_node = nodes.taint_sets
+    all_tolerations = tuple(tolerations)
+    untolerated = [
+        find_untolerated(taints, all_tolerations, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+    ]
+    return untolerated, set_of_node
 
 
 def match_tolerations(
     nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
 ) -> Bools:
     """Return a mask (N,) of the nodes whose NoSchedule and NoExecute taints are all tolerated."""
-    untolerated, taint_set = find_untolerated_taints(nodes, tolerations, comparison_operators)
-    return np.array([taint is None for taint in untolerated], np.bool_)[taint_set]
+    untolerated, set_of_node = find_untolerated_taints(nodes, tolerations, comparison_operators)
+    is_tolerated = np.array([taint is None for taint in untolerated], np.bool_)
+    return is_tolerated[set_of_node]

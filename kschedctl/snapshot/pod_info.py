@@ -32,7 +32,9 @@ class HostPort(NamedTuple):
 
     def conflicts(self, other: HostPort) -> bool:
         """Return whether both have the same port and protocol on overlapping addresses."""
-        return self[1:] == other[1:] and (self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip))
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip)
 
 
 class AffinityTerm(NamedTuple):
@@ -60,7 +62,8 @@ class AffinityTerm(NamedTuple):
         """Return the term with the names of the namespaces that its namespace selector selects.
 
         `namespaces` has the labels of each namespace. With `replaced`, the names take the place of the selector, as
-        documented. Upstream since 1.34 keeps the selector and matches it against no labels.
+        documented. Upstream since 1.34 keeps the selector and matches it against no labels. A term that selects all
+        namespaces stays as it is.
         """
         if self.namespace_selector.selects_everything:
             return self
@@ -88,18 +91,22 @@ class PodInfo:
 
     @property
     def namespace(self) -> str:
+        """The pod's namespace."""
         return self.pod.metadata.namespace
 
     @property
     def labels(self) -> Mapping[str, str]:
+        """The pod's labels."""
         return self.pod.metadata.labels
 
     @property
     def priority(self) -> int:
+        """The pod's priority, 0 if it has none."""
         return self.pod.spec.priority or 0
 
     @property
     def terminating(self) -> bool:
+        """Whether the pod is being deleted."""
         return self.pod.metadata.deletion_timestamp is not None
 
     @cached_property
@@ -110,10 +117,12 @@ class PodInfo:
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
         """Resource -> amount, with a default for containers without CPU or memory requests."""
-        missing: Mapping[str, Quantity] = DEFAULT_REQUESTS
+        defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
         if self.options.pod_level and has_pod_level_requests(self.pod):
-            missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
-        return self.compute_amounts(self.options._replace(non_missing=missing)) if missing else self.requests
+            defaults = {name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests}
+        if not defaults:
+            return self.requests
+        return self.compute_amounts(self.options._replace(non_missing=defaults))
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
@@ -130,33 +139,39 @@ class PodInfo:
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
         """The ports that the pod takes on its node."""
-        sidecars = filter(is_sidecar, self.spec.init_containers if self.options.sidecar_ports else ())
+        containers = self.spec.containers
+        if self.options.sidecar_ports:
+            containers = (*filter(is_sidecar, self.spec.init_containers), *containers)
         return tuple(
             HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
-            for container in (*sidecars, *self.spec.containers)
+            for container in containers
             for port in container.ports
             if port.host_port > 0
         )
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
+        """The required pod affinity terms, none if one of them is invalid. The next three properties are alike."""
         return self._parse_or_drop(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
+        """The required pod anti-affinity terms."""
         return self._parse_or_drop(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
+        """The preferred pod affinity terms with their weights."""
         return self._parse_or_drop(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
+        """The preferred pod anti-affinity terms with their weights."""
         return self._parse_or_drop(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
     def affinity_errors(self) -> list[str]:
-        """Groups of terms with a selector that cannot be parsed, in upstream's order and words."""
+        """An error for each kind of terms with a selector that cannot be parsed, in upstream's order and words."""
         groups = {
             "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
             "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),
@@ -206,8 +221,8 @@ class PodInfo:
 def to_amounts(requests: Quantities) -> dict[str, int]:
     """Convert requests to integers: CPU in millicores, other counted resources in units, rounded up.
 
-    Beyond 64 bits, amounts become what upstream's do: 0, or a wrapped number (see Quantity). Raises QuantityError for
-    negative amounts.
+    Resources that the scheduler does not count are left out. Beyond 64 bits, an amount becomes 0 or wraps around like
+    upstream's (see Quantity). Raises QuantityError for negative amounts.
     """
     result = {}
     for name, quantity in requests.items():

@@ -35,11 +35,11 @@ class PodInfos:
     def __init__(self, infos: DistinctInfos) -> None:
         self.infos = infos
         self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
-        self._against: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
+        self._matching_terms: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
         self._uses_namespace_labels: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
         self._few_matches: dict[tuple[Selector, frozenset[str] | None], Ints] = {}
-        """The numbers of the infos where they are few."""
+        """The numbers of the matching infos if there are few."""
         self._sets_with: dict[str, dict[tuple[str, str], list[int]]] = {}
 
     @cached_property
@@ -50,13 +50,16 @@ class PodInfos:
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
         """(T,): the priorities of the pods."""
-        written = [template.spec.priority for template in self.infos.templates]
-        priorities = [self.infos[i].priority if own is None else own for i, own in enumerate(written)]
+        # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
+        priorities = []
+        for number, template in enumerate(self.infos.templates):
+            priority = template.spec.priority
+            priorities.append(self.infos[number].priority if priority is None else priority)
         return np.array(priorities, np.int64)
 
     @cached_property
     def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
-        """Infos with pod (anti-)affinity, each with the numbers of the infos that have the same terms.
+        """Infos with pod affinity or anti-affinity, each with the numbers of the infos that have the same terms.
 
         Bound pods of a namespace that share an affinity struct have the same terms. Admission may change the terms of
         other pods.
@@ -67,7 +70,11 @@ class PodInfos:
             if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
                 key = (template.metadata.namespace, id(affinity)) if self.infos.bound[number] else number
                 groups.setdefault(key, []).append(number)
-        return [(self.infos[numbers[0]], numbers) for numbers in groups.values()]
+        infos_with_numbers = []
+        for numbers in groups.values():
+            first, *_ = numbers
+            infos_with_numbers.append((self.infos[first], numbers))
+        return infos_with_numbers
 
     def with_terms(self, *kinds: str) -> Bools:
         """Return a mask (T,) of the infos that have any of these terms, such as `required_anti_affinity`."""
@@ -82,32 +89,47 @@ class PodInfos:
         `of` names the terms as in PodInfo, such as `required_anti_affinity`.
         """
         if of not in self._terms:
-            by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
-            for info, numbers in self._infos_with_affinity:
-                for term in getattr(info, of):
-                    may_match_others = not term.namespace_selector.matches_nothing
-                    for name in (None,) if may_match_others else term.namespaces:
-                        by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
-            for terms in by_namespace.values():
-                terms.sort(key=itemgetter(1))
-            self._terms[of] = by_namespace
-        return self._terms[of].get(namespace, []) + self._terms[of].get(None, [])
+            self._terms[of] = self._group_terms_by_namespace(of)
+        by_namespace = self._terms[of]
+        return by_namespace.get(namespace, []) + by_namespace.get(None, [])
+
+    def _group_terms_by_namespace(self, of: str) -> dict[str | None, list[tuple[AffinityTerm, int]]]:
+        """Return the terms by the namespaces that they name, sorted by the numbers of their infos.
+
+        Terms with a namespace selector may match pods of any namespace and are under None.
+        """
+        by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
+        for info, numbers in self._infos_with_affinity:
+            for term in getattr(info, of):
+                has_selector = not term.namespace_selector.matches_nothing
+                names = (None,) if has_selector else term.namespaces
+                for name in names:
+                    by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
+        for terms in by_namespace.values():
+            terms.sort(key=itemgetter(1))
+        return by_namespace
 
     def find_terms_matching(
         self, of: str, info: PodInfo, namespace_labels: Mapping[str, str]
     ) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that match a pod in a namespace with these labels, cached for all pods with equal labels."""
+        """Return the terms that match a pod in a namespace with these labels, each with the number of its info.
+
+        `of` names the terms as in PodInfo. The result is cached for all pods with equal labels.
+        """
         key = of, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
-        if key not in self._against:
-            self._against[key] = [
-                (term, position)
-                for term, position in self.affinity_terms(of, info.namespace)
+        if key not in self._matching_terms:
+            self._matching_terms[key] = [
+                (term, number)
+                for term, number in self.affinity_terms(of, info.namespace)
                 if term.matches(info.namespace, info.labels, namespace_labels)
             ]
-        return self._against[key]
+        return self._matching_terms[key]
 
     def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
-        """Return whether some of these terms select pods by the labels of their namespaces."""
+        """Return whether some terms for pods of a namespace select pods by the labels of their namespaces.
+
+        `of` names the terms as in PodInfo.
+        """
         key = of, namespace
         if key not in self._uses_namespace_labels:
             self._uses_namespace_labels[key] = any(
@@ -125,7 +147,7 @@ class PodInfos:
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
     def where_template(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return a mask (T,) of the infos for whose template, as in the documents, the predicate holds."""
+        """Return a mask (T,) of the infos whose template, a pod as in the documents, satisfies the predicate."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
@@ -148,78 +170,85 @@ class PodInfos:
         return matching
 
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Compute `matching`, evaluating the selector once for each distinct label set."""
-        sets, set_of = self._label_sets
-        in_scope: Iterable[int] = range(len(sets))
+        """Compute the mask that `matching` returns, evaluating the selector once for each distinct label set."""
+        label_sets, set_of_info = self._label_sets
+        candidates: Iterable[int] = range(len(label_sets))
         if namespaces is not None:
-            in_scope = [number for name in namespaces for number in self._find_possible_label_sets(selector, name)]
-        distinct = np.zeros(len(sets), np.bool_)
-        distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
-        return distinct[set_of]
+            candidates = [index for name in namespaces for index in self._find_possible_label_sets(selector, name)]
+        matches = np.zeros(len(label_sets), np.bool_)
+        for index in candidates:
+            _, labels = label_sets[index]
+            matches[index] = selector.matches(labels)
+        return matches[set_of_info]
 
     @property
     def demands(self) -> list[PodInfo]:
         """One info for each distinct set of resource requests."""
-        return self._distinct_demands[0]
+        infos, _ = self._distinct_demands
+        return infos
 
     @property
     def demand(self) -> Ints:
         """(T,): the index in `demands` of each info's requests."""
-        return self._distinct_demands[1]
+        _, index_of_info = self._distinct_demands
+        return index_of_info
 
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
         """The values of `demands` and `demand`."""
         index_by_digest: dict[bytes, int] = {}
-        index_by_ids: dict[tuple[int, ...], int] = {}
-        first: list[PodInfo] = []
-        ids = []
+        index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
+        infos: list[PodInfo] = []
+        index_of_info = []
         for number, template in enumerate(self.infos.templates):
-            key = _get_request_ids(template)
-            position = index_by_ids.get(key)
-            if position is None:
-                position = index_by_ids[key] = index_by_digest.setdefault(_build_request_digest(template), len(first))
-            if position == len(first):
-                first.append(self.infos[number])
-            ids.append(position)
-        return first, np.array(ids, np.int32)
+            ids = _get_request_ids(template)
+            index = index_by_ids.get(ids)
+            if index is None:
+                index = index_by_digest.setdefault(_build_request_digest(template), len(infos))
+                index_by_ids[ids] = index
+            if index == len(infos):
+                infos.append(self.infos[number])
+            index_of_info.append(index)
+        return infos, np.array(index_of_info, np.int32)
 
     @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
         """The distinct pairs of namespace and labels, and the index of each info's pair, (T,)."""
         index_by_content: dict[bytes, int] = {}
-        index_by_ids: dict[tuple[str, int], int] = {}
+        index_by_ids: dict[tuple[str, int], int] = {}  # templates that share a labels object need not be encoded
         sets: list[tuple[str, Mapping[str, str]]] = []
-        ids = []
+        index_of_info = []
         for template in self.infos.templates:
-            meta = template.metadata
-            key = meta.namespace, id(meta.labels)
-            position = index_by_ids.get(key)
-            if position is None:
-                content = _encode((meta.namespace, meta.labels))
-                position = index_by_content.setdefault(content, len(sets))
-                index_by_ids[key] = position
-            if position == len(sets):
-                sets.append((meta.namespace, meta.labels))
-            ids.append(position)
-        return sets, np.array(ids, np.int32)
+            metadata = template.metadata
+            ids = metadata.namespace, id(metadata.labels)
+            index = index_by_ids.get(ids)
+            if index is None:
+                content = _encode((metadata.namespace, metadata.labels))
+                index = index_by_content.setdefault(content, len(sets))
+                index_by_ids[ids] = index
+            if index == len(sets):
+                sets.append((metadata.namespace, metadata.labels))
+            index_of_info.append(index)
+        return sets, np.array(index_of_info, np.int32)
 
     @cached_property
     def _label_sets_by_namespace(self) -> dict[str, list[int]]:
-        """Namespace -> indices of its distinct label sets."""
-        numbers: dict[str, list[int]] = {}
-        for number, (namespace, _) in enumerate(self._label_sets[0]):
-            numbers.setdefault(namespace, []).append(number)
-        return numbers
+        """Namespace -> indexes of its distinct label sets."""
+        indexes: dict[str, list[int]] = {}
+        label_sets, _ = self._label_sets
+        for index, (namespace, _) in enumerate(label_sets):
+            indexes.setdefault(namespace, []).append(index)
+        return indexes
 
     def _find_possible_label_sets(self, selector: Selector, namespace: str) -> Iterable[int]:
-        """Return the label sets of a namespace that the selector may match.
+        """Return the indexes of the label sets of a namespace that the selector may match.
 
         If the selector requires one value of a label, only label sets with this value are returned.
         """
         for requirement in selector.requirements:
             if requirement.operator in ONE_OF and len(requirement.values) == 1:
-                return self._index_label_sets(requirement.key).get((namespace, requirement.values[0]), ())
+                (value,) = requirement.values
+                return self._index_label_sets(requirement.key).get((namespace, value), ())
         return self._label_sets_by_namespace.get(namespace, ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
@@ -312,11 +341,12 @@ class DistinctInfos(Sequence[PodInfo]):
     def _alike(self) -> dict[int, int]:
         """Number of an info with resource claims -> the first info that differs only in names."""
         first_by_digest: dict[bytes, int] = {}
-        with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
-        return {
-            number: first_by_digest.setdefault(digest(_list_fields_read(self._pods[int(self.rows[number])])), number)
-            for number in with_claims
-        }
+        first_alike = {}
+        for number, template in enumerate(self.templates):
+            if template.spec.resource_claims:
+                pod = self._pods[int(self.rows[number])]
+                first_alike[number] = first_by_digest.setdefault(digest(_list_fields_read(pod)), number)
+        return first_alike
 
 
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
@@ -325,21 +355,26 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     Pods of one template share an info if both or neither are bound, unless claims were made for them by name. `stored`
     converts a pod to what the API server stores.
     """
-    bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
-    groups = pods.template.astype(np.int64) * 2 + bound
-    has_named_claims = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[
-        pods.template
-    ]
-    groups[has_named_claims] = 2 * len(pods.templates) + np.arange(int(has_named_claims.sum()))
-    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    numbers = np.empty(len(first), np.int32)
-    numbers[order] = np.arange(len(first))
-    return numbers[inverse], DistinctInfos(pods, first[order], stored, options)
+    # Code each pair of a template and whether the pod is bound. Pods with claims by name get codes of their own.
+    is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
+    codes = pods.template.astype(np.int64) * 2 + is_bound
+    is_named_by_template = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)
+    has_named_claims = is_named_by_template[pods.template]
+    codes[has_named_claims] = 2 * len(pods.templates) + np.arange(int(has_named_claims.sum()))
+
+    # Number the codes in the order in which they first occur.
+    _, first_rows, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first_rows)
+    numbers = np.empty(len(first_rows), np.int32)
+    numbers[order] = np.arange(len(first_rows))
+    return numbers[inverse], DistinctInfos(pods, first_rows[order], stored, options)
 
 
 def _list_fields_read(pod: Pod) -> tuple[object, ...]:
-    """Return all fields of a pod that scheduling reads, without the names of its resource claims."""
+    """Return all fields of a pod that scheduling reads, without the names of its resource claims.
+
+    The pod's own name is included if ephemeral volumes depend on it.
+    """
     spec, status = pod.spec, pod.status
     return (
         pod.metadata.namespace,
@@ -360,7 +395,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether claims may have been made for this very pod, by its name."""
+    """Return whether claims may have been made for each single pod with this spec, by its name."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

@@ -75,10 +75,11 @@ class PodColumns:
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
         """Return the row of each pod's node, -1 for none, (P,). `index` maps node names to rows."""
         column = self.objects.table.node
-        return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes][self.objects.rows]
+        row_by_code = np.array([index.get(name, -1) for name in column.values], np.int32)
+        return row_by_code[column.codes][self.objects.rows]
 
     def with_clones(self, position: int, count: int) -> PodColumns:
-        """Return the columns with `count` more pods like the one at a position."""
+        """Return the columns with `count` copies of the pod at a position appended."""
         info = np.append(self.info, np.full(count, self.info[position], np.int32))
         rows = np.append(self.objects.rows, np.full(count, self.objects.rows[position]))
         return PodColumns(Pods(self.objects.table, rows), info, self.distinct)
@@ -96,8 +97,8 @@ class PodColumns:
         row = self.objects.table.find_row(namespace, name)
         if row is None:
             return None
-        stored = int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row))
-        return Position(stored)
+        # The pods of the table come first, in the order of their rows, and clones after them.
+        return Position(int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row)))
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
@@ -117,8 +118,10 @@ class PodColumns:
     @cached_property
     def nominations(self) -> list[int]:
         """The positions of the pods with status.nominatedNodeName."""
-        promised = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
-        return np.flatnonzero(np.isin(self.objects.rows, promised)).tolist() if len(promised) else []
+        nominated_rows = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
+        if not len(nominated_rows):
+            return []
+        return np.flatnonzero(np.isin(self.objects.rows, nominated_rows)).tolist()
 
     def find_positions(self, selected: Bools) -> npt.NDArray[np.int64]:
         """Return the positions of the pods with the selected infos (T,), in any order."""
@@ -126,9 +129,9 @@ class PodColumns:
         if len(numbers) > FEW_INFOS:
             return np.flatnonzero(selected[self.info])
         order, starts = self._positions_by_info
-        return np.concatenate(
-            [order[starts[number] : starts[number + 1]] for number in numbers.tolist()] or [order[:0]]
-        )
+        no_positions = order[:0]
+        positions = (order[starts[number] : starts[number + 1]] for number in numbers.tolist())
+        return np.concatenate([no_positions, *positions])
 
     @cached_property
     def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
@@ -138,13 +141,15 @@ class PodColumns:
             if key := get_group_key(template):
                 groups.setdefault(key, []).append(number)
         group_of_info = np.full(len(self.infos), -1)
-        for place, numbers in enumerate(groups.values()):
-            group_of_info[numbers] = place
-        of_pod = group_of_info[self.info]
-        grouped = np.flatnonzero(of_pod >= 0)
-        order = grouped[np.argsort(of_pod[grouped], kind="stable")]
-        starts = np.searchsorted(of_pod[order], np.arange(len(groups) + 1))
-        return {key: order[starts[place] : starts[place + 1]] for place, key in enumerate(groups)}
+        for group, numbers in enumerate(groups.values()):
+            group_of_info[numbers] = group
+
+        # Sort the positions of all grouped pods by group, and split them.
+        group_of_pod = group_of_info[self.info]
+        grouped = np.flatnonzero(group_of_pod >= 0)
+        order = grouped[np.argsort(group_of_pod[grouped], kind="stable")]
+        starts = np.searchsorted(group_of_pod[order], np.arange(len(groups) + 1))
+        return {key: order[starts[group] : starts[group + 1]] for group, key in enumerate(groups)}
 
     @cached_property
     def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
@@ -155,43 +160,54 @@ class PodColumns:
                 templates.setdefault(key, []).append(number)
         if not templates:
             return {}
-        of_pod = self.objects.table.template[self.objects.rows]
-        order = np.argsort(of_pod, kind="stable")
-        starts = np.searchsorted(of_pod[order], np.arange(len(self.objects.table.templates) + 1))
-        return {
-            key: np.sort(np.concatenate([order[starts[number] : starts[number + 1]] for number in numbers]))
-            for key, numbers in templates.items()
-        }
+
+        # Sort the positions of all pods by template, and join the positions of each gang's templates.
+        template_of_pod = self.objects.table.template[self.objects.rows]
+        order = np.argsort(template_of_pod, kind="stable")
+        starts = np.searchsorted(template_of_pod[order], np.arange(len(self.objects.table.templates) + 1))
+        positions_by_gang = {}
+        for key, numbers in templates.items():
+            positions = np.concatenate([order[starts[number] : starts[number + 1]] for number in numbers])
+            positions_by_gang[key] = np.sort(positions)
+        return positions_by_gang
 
     @cached_property
     def _positions_by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The positions of all pods sorted by info, and the begin of each info's positions."""
+        """(`order`, `starts`): the positions of the pods of the i-th info are `order[starts[i] : starts[i + 1]]`."""
         order = np.argsort(self.info, kind="stable")
-        return order, np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
+        starts = np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
+        return order, starts
 
     # -- of the distinct infos, (T,) -----------------------------------------------------------------------------
 
     @property
     def infos(self) -> Sequence[PodInfo]:
+        """The distinct PodInfos by number."""
         return self.distinct.infos
 
     @property
     def priority(self) -> npt.NDArray[np.int64]:
+        """(T,): the priorities of the infos."""
         return self.distinct.priority
 
     @property
     def terminating(self) -> Bools:
+        """(T,): whether the pods of each info are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
+        """(T,): whether the pods of each info have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
+        """Return a mask (T,) of the infos for which the predicate holds."""
         return self.distinct.where(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""
         return self.distinct.matching(selector, namespaces)
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+        """Return the terms that may match pods of a namespace. See PodInfos.affinity_terms."""
         return self.distinct.affinity_terms(of, namespace)

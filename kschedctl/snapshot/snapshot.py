@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Bools, Ints, Row, Rows
 from kschedctl.api.defaults import (
     DEFAULT_SCHEDULER_NAME,
@@ -22,18 +23,92 @@ from kschedctl.api.defaults import (
     merge_spread_label_keys,
 )
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.pod_requests import Options
+from kschedctl.api.pod_requests import Options, parse_quantities
 from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
-from kschedctl.snapshot.demands import Demands
 from kschedctl.snapshot.indexes import Indexes
-from kschedctl.snapshot.node_order import interleave_zones
-from kschedctl.snapshot.nodes import AllNodes, NodeColumns
-from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.nodes import AllNodes, NodeColumns, interleave_zones
+from kschedctl.snapshot.pod_info import PodInfo, to_amounts
 from kschedctl.snapshot.pods import PodColumns
+
+
+class Demands:
+    """R resources of the nodes and pods of a snapshot, in millicores, bytes or units. Properties raise InputError."""
+
+    def __init__(self, nodes: NodeColumns, pods: PodColumns) -> None:
+        self._nodes, self._pods = nodes, pods
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        """Resource name -> column."""
+        resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
+        for offer in self._offers:
+            resource_names.update(dict.fromkeys(offer))
+        for info in self._distinct:
+            resource_names.update(dict.fromkeys(info.requests))
+        return {name: column for column, name in enumerate(resource_names)}
+
+    @cached_property
+    def allocatable(self) -> Amounts:
+        """(N, R): what each node offers."""
+        return self.build_matrix(self._offers)
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """(T, R): what each distinct pod requests, with 1 in the column of pods."""
+        matrix = self.build_matrix([info.requests for info in self._distinct])
+        matrix[:, self.resources[names.PODS]] = 1
+        return matrix[self._pods.distinct.demand]
+
+    @cached_property
+    def nonzero_requests(self) -> Amounts:
+        """(T, R): requests with a default for containers without CPU or memory requests."""
+        return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
+
+    def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+        """Convert amounts by resource name, one mapping per row, to an int64 matrix with R columns."""
+        matrix = np.zeros((len(rows), len(self.resources)), np.int64)
+        for i, row in enumerate(rows):
+            for name, amount in row.items():
+                matrix[i, self.resources[name]] = amount
+        return matrix
+
+    def build_offers(self, nodes: Sequence[Node]) -> Amounts:
+        """Return the amounts of the known resources that these nodes offer, (K, R). Raises InputError."""
+        rows = []
+        for node in nodes:
+            offer = compute_offer(node)
+            rows.append({name: amount for name, amount in offer.items() if name in self.resources})
+        return self.build_matrix(rows)
+
+    @property
+    def _distinct(self) -> list[PodInfo]:
+        """One PodInfo for each distinct set of requests."""
+        return self._pods.distinct.demands
+
+    @cached_property
+    def _offers(self) -> list[dict[str, int]]:
+        """The amounts that each node offers, by resource name."""
+        offer_by_amounts: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
+        offers = []
+        for node in self._nodes.objects:  # nodes of the same shape offer the same
+            key = tuple(node.status.allocatable.items())
+            if key not in offer_by_amounts:
+                offer_by_amounts[key] = compute_offer(node)
+            offers.append(offer_by_amounts[key])
+        return offers
+
+
+def compute_offer(node: Node) -> dict[str, int]:
+    """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError."""
+    try:
+        return to_amounts(parse_quantities(node.status.allocatable))
+    except QuantityError as error:
+        location = f"Node {node.metadata.name}, status.allocatable"
+        raise InputError(error.what, where=location, hint=error.hint) from None
 
 
 class Settings(NamedTuple):
@@ -61,7 +136,10 @@ class Settings(NamedTuple):
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
 
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
-        """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
+        """Return a pod of the cluster's documents as the API server would store it. Raises InputError.
+
+        If the cluster's pods are admitted at all, only pods without a node are.
+        """
         try:
             pod = resolve_priority(default_pod(pod), cluster.priority_classes)
         except QuantityError as error:
@@ -105,33 +183,36 @@ class Snapshot:
         )
 
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """Return the snapshot without some nodes (N,), in which its pods are on these rows (P,).
+        """Return the snapshot without the nodes in the mask `removed` (N,).
 
-        The remaining nodes keep their order.
+        The remaining nodes keep their order. `cluster` has the other objects, and `node` (P,) the rows of the pods'
+        nodes in this snapshot. Pods of removed nodes get row -1.
         """
-        kept_rows = np.flatnonzero(~removed)
-        nodes = NodeSubset(self.nodes, kept_rows)
-        remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
-        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
-        row[kept_rows] = np.arange(len(kept_rows))
+        remaining_rows = np.flatnonzero(~removed)
+        nodes = NodeSubset(self.nodes, remaining_rows)
+        node_objects = tuple(node_object for node_object in cluster.nodes if node_object.metadata.name in nodes.index)
+        new_rows = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
+        new_rows[remaining_rows] = np.arange(len(remaining_rows))
+        resized = {}
+        for old_row, resized_node in self.resized.items():
+            if not removed[old_row]:
+                resized[int(new_rows[old_row])] = resized_node
         return dataclasses.replace(
             self,
-            cluster=dataclasses.replace(cluster, nodes=remaining),
+            cluster=dataclasses.replace(cluster, nodes=node_objects),
             nodes=nodes,
-            node=row[node],
-            demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
-            resized={
-                int(row[old_row]): resized_node for old_row, resized_node in self.resized.items() if row[old_row] >= 0
-            },
+            node=new_rows[node],
+            demand_rows=remaining_rows if self.demand_rows is None else self.demand_rows[remaining_rows],
+            resized=resized,
         )
 
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Return the snapshot of a cluster with changed and added nodes, in which its pods are on these rows (P,).
+        """Return the snapshot of another cluster with changed and added nodes.
 
-        `nodes` are changed nodes by row. `more` has new nodes, each with the row of a similar node. The order of nodes
-        stays as it is, even if zones change.
+        `node` (P,) has the rows of the pods' nodes. `nodes` are changed nodes by row. `more` has new nodes, each with
+        the row of a similar node. The order of nodes stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -146,16 +227,17 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of the nodes that do not offer the same as the nodes before, or as similar nodes."""
+        """Yield row and node of the changed and added nodes whose offer may differ from the one in `demands`."""
         for row, node in nodes.items():
-            if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
+            if self._may_be_resized(node, row):
                 yield row, node
         for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
-            if (
-                similar_row in self.resized
-                or node.status.allocatable != self.nodes.objects[similar_row].status.allocatable
-            ):
+            if self._may_be_resized(node, similar_row):
                 yield new_row, node
+
+    def _may_be_resized(self, node: Node, row: Row) -> bool:
+        """Return whether a node may offer something else than `demands` has for the node on a row."""
+        return row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable
 
     @cached_property
     def allocatable(self) -> Amounts:

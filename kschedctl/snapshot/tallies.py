@@ -22,7 +22,7 @@ class Tally:
         self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
 
     def compact(self) -> Tally:
-        """Return the tally in less memory, for use by the thousands. It is slower if many pods count."""
+        """Return an equal tally that takes less memory, if thousands are needed, but is slower if many pods count."""
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:
             return SparseTally(self)
@@ -33,12 +33,13 @@ class Tally:
         return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
-        """Include all moves of the trail, and return the sums."""
-        new = len(trail) - self.seen
-        if new == 1:
+        """Include all moves of the trail, and return the sums, which are valid until the next move."""
+        new_moves = len(trail) - self.seen
+        if new_moves == 1:
             self._add_move(trail.latest)
-        elif new:
-            self._add_moves(*trail.since(self.seen))
+        elif new_moves:
+            rows, infos, signs = trail.since(self.seen)
+            self._add_moves(rows, infos, signs)
         self.seen = len(trail)
         return self.sums
 
@@ -51,10 +52,12 @@ class Tally:
 
     def _add_moves(self, rows: Ints, infos: Ints, signs: Ints) -> None:
         """Include several moves."""
-        change = signs * self.weights[infos]
-        counted = change.nonzero()[0]
-        slots = rows[counted] if self.domains is None else self.domains.codes[rows[counted]]
-        np.add.at(self.sums, slots[slots >= 0], change[counted][slots >= 0])
+        changes = signs * self.weights[infos]
+        counted = changes.nonzero()[0]
+        rows, changes = rows[counted], changes[counted]
+        slots = rows if self.domains is None else self.domains.codes[rows]
+        is_in_slot = slots >= 0
+        np.add.at(self.sums, slots[is_in_slot], changes[is_in_slot])
 
 
 class SparseTally(Tally):
@@ -99,7 +102,7 @@ class SparseTally(Tally):
 
 
 def _narrow_integers(weights: Counts) -> Counts:
-    """Convert numbers to the smallest integer type that holds them and their negatives.
+    """Convert numbers to the smallest of three integer types that holds them and their negatives.
 
     >>> _narrow_integers(np.array([3, -100])).dtype, _narrow_integers(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))

@@ -35,9 +35,12 @@ class Trail:
 
     def __init__(self) -> None:
         self._moves = np.empty((64, 4), np.int32)
+        """Row, info, sign and position of each move, with room for more."""
         self._length = 0
-        self._latest_rows: tuple[tuple[int, int], Rows] = (0, 0), np.zeros(0, np.int64)
-        """The lengths between which rows were last looked up, and the result."""
+        self._latest_rows = np.zeros(0, np.int64)
+        """The latest result of `rows_since`."""
+        self._latest_rows_between = (0, 0)
+        """The lengths of the trail between which the moves of `_latest_rows` are."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)
         """The numbers of the first moves, as many as are ``_sorted``, by info."""
         self._sorted = 0
@@ -59,12 +62,13 @@ class Trail:
 
     def rows_since(self, length: int) -> Rows:
         """Return the distinct rows of the moves after the trail had this length, in ascending order, (M,)."""
-        key = length, self._length
-        if self._latest_rows[0] != key:
+        between = (length, self._length)
+        if self._latest_rows_between != between:
             rows = self._moves[length : self._length, 0]
-            unique = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else np.unique(rows)
-            self._latest_rows = key, unique.astype(np.int64)
-        return self._latest_rows[1]
+            distinct = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else np.unique(rows)
+            self._latest_rows_between = between
+            self._latest_rows = distinct.astype(np.int64)
+        return self._latest_rows
 
     def list_recent(self, count: int) -> list[list[int]]:
         """Return row, info and sign of the latest `count` moves."""
@@ -77,6 +81,7 @@ class Trail:
 
     def iter_moves(self, infos: Iterable[int], length: int) -> Iterator[Move]:
         """Yield the moves of these infos after the trail had this length, info by info."""
+        # Add the moves since the last call to the index.
         for number, info in enumerate(self._moves[self._sorted : self._length, 1].tolist(), self._sorted):
             self._numbers_by_info[info].append(number)
         self._sorted = self._length
@@ -121,7 +126,7 @@ class Arrivals:
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
-        """Include all moves of the trail, for `pods` pods in total.
+        """Include all moves of the trail, for `pods` pods in total, and return the order itself.
 
         >>> trail = Trail()
         >>> for position, sign in ((0, -1), (3, 1)):
@@ -131,19 +136,23 @@ class Arrivals:
         """
         self._extend_columns(pods)
         rows, signs, positions = trail.pods_since(self.seen)
+        # Arrivals between two departures are recorded at once.
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            run = slice(begin, end)
-            self._add_arrivals(positions[run], rows[run], LATER + self.seen + np.arange(begin, end))
-            if end < len(signs):
+            arrivals = slice(begin, end)
+            self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
+            is_departure = end < len(signs)
+            if is_departure:
                 self._remove_departed(int(positions[end]), int(rows[end]))
             begin = end + 1
         self.seen = len(trail)
         return self
 
     def _add_arrivals(self, positions: Ints, rows: Ints, places: Rows) -> None:
-        """Record that pods came to nodes."""
-        self.place[positions], self.node[positions], self.came[positions] = places, rows, True
+        """Record that pods came to nodes, with these places in the order of arrival."""
+        self.place[positions] = places
+        self.node[positions] = rows
+        self.came[positions] = True
 
     def _remove_departed(self, position: int, row: int) -> None:
         """Record that a pod left its node, whose last pod takes its place."""
@@ -175,6 +184,7 @@ class PodsByNode:
         self._node, self._nodes = node, nodes
         self._scans = 0
         self._order: tuple[Counts, Counts] | None = None
+        """The positions sorted by row, and where each row's positions start."""
 
     def find_pods(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster."""
@@ -184,7 +194,8 @@ class PodsByNode:
             return scanned
         if self._order is None:
             order = np.argsort(self._node, kind="stable")
-            self._order = order, np.searchsorted(self._node[order], np.arange(self._nodes + 1))
+            starts = np.searchsorted(self._node[order], np.arange(self._nodes + 1))
+            self._order = (order, starts)
         order, starts = self._order
         positions: list[Position] = order[starts[row] : starts[row + 1]].tolist()
         return positions

@@ -85,9 +85,8 @@ class Cluster(cluster.Cluster):
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
-        return cls._from_base(
-            read_live(connection, ReadingOptions(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
-        )
+        options = ReadingOptions(kube_version=kube_version, namespace=namespace, cache=cache)
+        return cls._from_base(read_live(connection, options).cluster())
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:
@@ -96,14 +95,14 @@ class Cluster(cluster.Cluster):
         ``kube_version`` is the version of the replayed scheduler, or None for the version in the file. Raises
         InputError, ConfigurationError.
         """
-        from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
+        from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
-        archive = read_archive(os.fspath(path))
-        return cls._from_base(
-            archive if kube_version is None else replace(archive, kube_version=kube_version, warnings=())
-        )
+        saved_cluster = read_archive(os.fspath(path))
+        if kube_version is not None:
+            saved_cluster = replace(saved_cluster, kube_version=kube_version, warnings=())
+        return cls._from_base(saved_cluster)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cluster to a snapshot file, as ``kschedctl snapshot save`` does.
@@ -111,18 +110,18 @@ class Cluster(cluster.Cluster):
         The file contains only what scheduling reads: no env, no Secrets, no ConfigMaps. Raises InputError if the file
         cannot be written.
         """
-        from kschedctl.sources.archive.file import write_archive  # noqa: PLC0415 - few clusters are saved
+        from kschedctl.sources.archive_file import write_archive  # noqa: PLC0415 - few clusters are saved
 
         write_archive(self, os.fspath(path), written_by=WRITTEN_BY)
 
     @classmethod
     def _from_base(cls, base: cluster.Cluster) -> Self:
-        """Return the same cluster as an instance of this class."""
+        """Return the cluster as an instance of this class, with the same field values."""
         return cls(**{field.name: getattr(base, field.name) for field in fields(base)})
 
 
 def get_read_time(read_cluster: cluster.Cluster) -> str:
     """Return the RFC 3339 time at which a live cluster was read, or the present time for files and objects."""
-    return (
-        read_cluster.provenance.read_at if read_cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
-    )
+    if read_cluster.provenance:
+        return read_cluster.provenance.read_at
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -57,7 +57,9 @@ class ObjectBatch(NamedTuple):
     origin: str
     """The file of the document, as ``file`` or ``file, document 3``."""
     namespaces: Sequence[str]
+    """The namespace of each object, or "" if the document does not set one."""
     names: Sequence[str]
+    """The name of each object."""
 
 
 class Manifest(NamedTuple):
@@ -86,7 +88,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
         }
 
     def get_files(self, kind: str) -> set[str]:
-        """Return the files that contain objects of a kind."""
+        """Return the files that contain objects of a kind, without the numbers of documents."""
         origins = {batch.origin for batch in self._batches if batch.kind == kind and batch.names}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
@@ -106,19 +108,28 @@ class Collector:
     def __init__(self) -> None:
         self.batches: list[ObjectBatch] = []
         self.manifests: list[Manifest] = []
+        """The pods and workloads without UID."""
         self.stored: list[Manifest] = []
+        """The workloads with a UID, as documents."""
         self.around: list[Manifest] = []
+        """The objects without UID of kinds that pods refer to, such as claims and PriorityClasses."""
         self.skipped: Counter[str] = Counter()
+        """The number of objects of each kind that are not read."""
         self.warnings: list[str] = []
         self.configuration: JsonObject | None = None
         self.autoscaler: AutoscalerInstance | None = None
         self.api_server: ApiServerInstance | None = None
         self.documents = 0
+        """The number of documents and list items, except items that become structs directly."""
         self.covered: set[str] = set()
-        self._truncated: set[str] = set()
-        self._faulty: set[str] = set()
-        self._new_field_warnings = NewFieldWarnings()
+        """The kinds of which a complete list was read."""
         self.left_out: dict[str, Gap] = {}
+        """The kinds with objects in a newer API version that could not be read."""
+        self._truncated: set[str] = set()
+        """The kinds of which a list was cut into pages."""
+        self._faulty: set[str] = set()
+        """The kinds of workloads with objects that could not be decoded."""
+        self._new_field_warnings = NewFieldWarnings()
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
@@ -127,16 +138,27 @@ class Collector:
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
         """All collected objects by kind, with pods as a table. No more objects can be added afterwards."""
-        return {
-            kind: self._items.build_table() if kind == "Pod" else objects for kind, objects in self._objects.items()
-        }
+        objects: dict[str, Sequence[Any]] = dict(self._objects)
+        if "Pod" in objects:
+            objects["Pod"] = self._items.build_table()
+        return objects
 
-    def add_document(self, document: object, place: Place, listed: bool = False) -> None:
-        """Add a parsed document or item of a list. Raises InputError."""
+    def add_document(self, document: object, place: Place) -> None:
+        """Add a parsed document or item of a list: as an object of the cluster, a manifest, or a skipped object.
+
+        Flags of control plane components in it are recorded, too. Raises InputError if it is invalid.
+        """
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
         kind, version = (_get_text(document, field, place) for field in ("kind", "apiVersion"))
         self.documents += 1
+        self._add_as_object(document, kind, version, place)
+        self.autoscaler = self.autoscaler or read_autoscaler(document)
+        self.api_server = self.api_server or read_api_server(document)
+        self._add_as_manifest(document, kind, version, place)
+
+    def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+        """Add the objects of a document to the cluster, or count the document as skipped. Raises InputError."""
         if kind.endswith("List") and "items" in document:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
@@ -147,25 +169,29 @@ class Collector:
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
-        self.autoscaler = self.autoscaler or read_autoscaler(document)
-        self.api_server = self.api_server or read_api_server(document)
-        if kind in POD_HOLDERS and not _has_uid(document):
+
+    def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+        """Add the document of a pod, workload or object that pods refer to as a manifest, and warn about its fields.
+
+        Documents of other kinds are ignored.
+        """
+        has_uid = _has_uid(document)
+        if kind in POD_HOLDERS and not has_uid:
             self._add_manifest(document, place)
-        elif kind in POD_HOLDERS and kind != "Pod":
-            self.stored.append(Manifest(document, place))
         elif kind == "Pod":
             self.warn_of_new_pod_fields(document, place)
+        elif kind in POD_HOLDERS:
+            self.stored.append(Manifest(document, place))
         elif kind in KARPENTER_KINDS:
             self._warn_of_unknown_fields(document, place)
-        elif kind in AROUND_PODS and not (
-            _has_uid(document) or is_custom_api(version) or is_newer_version(kind, version)
-        ):
+        elif kind in AROUND_PODS and not (has_uid or is_custom_api(version) or is_newer_version(kind, version)):
             self.around.append(Manifest(document, place))
 
     def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
 
-        ``get_place`` returns the place of an item. Raises InputError for invalid names and quantities, and
+        Items that are not read, such as irrelevant events and workloads without UID, are left out. ``get_place``
+        returns the place of the item at an index. Raises InputError for invalid names and quantities, and
         msgspec.ValidationError.
         """
         if kind == "Pod":
@@ -180,10 +206,12 @@ class Collector:
             items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
             _validate_object(kind, item, partial(get_place, index))
-        return self._nodes.build_nodes(items) if kind == "Node" else [to_plain_struct(kind, item) for item in items]
+        if kind == "Node":
+            return self._nodes.build_nodes(items)
+        return [to_plain_struct(kind, item) for item in items]
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add checked objects of one kind, and record the file they come from."""
+        """Add objects or pod rows that ``check_items`` returned, and record the file that they come from."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
@@ -199,47 +227,53 @@ class Collector:
         )
 
     def is_wanted(self, kind: str, version: str, place: Place) -> bool:
-        """Return whether objects of this kind are read. Raises InputError if the document is not an object."""
+        """Return whether objects of this kind are read.
+
+        Raises InputError if the document is not an object or is in a version that is too old to be read.
+        """
         if not kind:
             raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
-            raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
+            raise place.error(
+                f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
+            )
         return is_readable(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:
         """The kinds of which there may be more objects than were read, with the reason."""
-        truncated = Gap("were read with a limit, so only a part of them")
-        faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
-        return (
-            build_gaps(self.covered, NOT_GIVEN)
-            | {kind: truncated for kind in self._truncated if kind in FIELDS}
-            | faulty
-            | self.left_out
-        )
+        gaps = build_gaps(self.covered, NOT_GIVEN)
+        gaps |= dict.fromkeys(self._truncated & FIELDS.keys(), Gap("were read only in part, because of a limit"))
+        gaps |= dict.fromkeys(self._faulty, Gap("could not all be read: some have unexpected fields"))
+        return gaps | self.left_out
 
     def add_covered_kinds(self, kinds: Iterable[str], metadata: object, place: Place) -> None:
-        """Record that a list with all objects of these kinds has ended, or warn that it was cut into pages."""
+        """Record that all objects of these kinds were read in a list.
+
+        If the list's metadata says that more pages follow, record a warning instead.
+        """
         if isinstance(metadata, dict) and metadata.get("continue"):
-            self.warnings.append(f"{place}: only part of the list: it was read with a limit")
+            self.warnings.append(f"{place}: incomplete list, because it was read with a limit")
             self._truncated.update(kinds)
         else:
             self.covered.update(kinds)
 
     def _add_list(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the items of a List. Raises InputError."""
+        """Add the items of a List. Items of a typed list get its kind and version. Raises InputError."""
         items = document["items"]
-        if items is not None and not isinstance(items, list):
+        if items is None:
+            items = []
+        if not isinstance(items, list):
             raise place.error(f"expected array, got {type_name(items)}", "items")
         item_kind = kind.removesuffix("List")
-        kinds = (
-            [unique_kind_name(item_kind, version)]
-            if item_kind
-            else [get_kind(item) for item in items or () if isinstance(item, dict)]
-        )
+        if item_kind:
+            kinds = [unique_kind_name(item_kind, version)]
+            defaults = {"apiVersion": version, "kind": item_kind}
+        else:
+            kinds = [get_kind(item) for item in items if isinstance(item, dict)]
+            defaults = {}
         self.add_covered_kinds(kinds, document.get("metadata"), place)
-        defaults = {"apiVersion": version, "kind": item_kind} if item_kind else {}
-        for index, item in enumerate(items or ()):
+        for index, item in enumerate(items):
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _add_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
@@ -266,7 +300,11 @@ class Collector:
             self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Decode, validate and add an object of a kind that is read. Raises InputError."""
+        """Decode, validate and add an object of a kind that is read.
+
+        Workloads without UID are ignored, and objects that do not matter for scheduling are counted as skipped. Raises
+        InputError.
+        """
         if kind in STORED_WORKLOADS:
             self._add_stored_workload(document, kind, place)
             return
@@ -284,7 +322,10 @@ class Collector:
         self.add_objects(kind, [obj], place.origin)
 
     def _add_stored_workload(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add a workload of a cluster, or record that its kind is incomplete if the workload is invalid."""
+        """Add a workload of a cluster, or record that its kind is incomplete if the workload is invalid.
+
+        Workloads without UID are ignored.
+        """
         if not _has_uid(document):
             return
         try:
@@ -296,7 +337,7 @@ class Collector:
             self.add_objects(kind, [obj], place.origin)
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
-        """Return the objects that show how scheduling went, and count the others as skipped."""
+        """Return the events and other objects that show how scheduling went, and count all others as skipped."""
         relevant = [obj for obj in objects if not is_irrelevant(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
@@ -305,7 +346,7 @@ class Collector:
     def _set_configuration(self, document: dict[str, object], place: Place) -> None:
         """Store the scheduler's configuration. Raises InputError if there already is one."""
         if self.configuration is not None:
-            raise place.error(f"a second {CONFIGURATION}", hint="one scheduler has one")
+            raise place.error(f"a second {CONFIGURATION}", hint="a scheduler has only one")
         self.configuration = document
 
     def _add_manifest(self, document: dict[str, object], place: Place) -> None:
@@ -334,15 +375,20 @@ class Collector:
 
 
 def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> None:
-    """Raise InputError if an object has an invalid name or quantity."""
+    """Raise InputError if an object has an invalid name or quantity. Only pods may have a generateName instead."""
     validate_names(obj.metadata, get_place, may_be_generated=kind == "Pod")
     if kind in RESOURCE_FIELDS:
         validate_quantities(RESOURCE_FIELDS[kind](obj), get_place)
 
 
 def _build_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
-    """Return kind, namespace and name of an object, with the default namespace if none is set."""
-    return kind, "" if kind in CLUSTER_SCOPED else namespace or DEFAULT_NAMESPACE, name
+    """Return kind, namespace and name of an object.
+
+    The namespace is "" for cluster-scoped kinds, and the default namespace if none is set.
+    """
+    if kind in CLUSTER_SCOPED:
+        return kind, "", name
+    return kind, namespace or DEFAULT_NAMESPACE, name
 
 
 def _get_text(document: dict[str, object], field: str, place: Place) -> str:

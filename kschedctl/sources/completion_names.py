@@ -69,7 +69,7 @@ class _TextColumn(msgspec.Struct, array_like=True):
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
-    """The first fields of the record of pods in a snapshot. See archive/sections.py."""
+    """The first fields of the record of pods in a snapshot. See archive_sections.py."""
 
     metadata: list[Meta]
     specs: msgspec.Raw
@@ -90,14 +90,20 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 
 
 def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
-    """Yield the names of objects of a kind in files. Raises OSError, ValueError, KschedctlError."""
+    """Yield the names of objects of a kind in files and folders, except standard input and large files.
+
+    Raises OSError, ValueError, KschedctlError.
+    """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
             yield from _iter_names(document, kind, "")
 
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
-    """Return the names of objects of a kind in a snapshot. Raises OSError, ValueError, KeyError."""
+    """Return the names of objects of a kind in a snapshot, or [] if there are too many to be read fast.
+
+    Raises OSError, ValueError, KeyError.
+    """
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{kind}.msgpack")
         if member.file_size > MAX_SIZE:
@@ -111,17 +117,23 @@ def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
 
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
-    """Yield the names of the pods in a snapshot, whose columns are little-endian int32."""
-    templates, template, nodes = (array("i", data) for data in (pods.templates, pods.template, pods.node.data))
+    """Yield the names of the pods in a snapshot. See archive_sections.py for the columns, which are int32."""
+    template_parts = array("i", pods.templates)  # five numbers for each template: metadata, …, status
+    template_of_pod = array("i", pods.template)
+    node_of_pod = array("i", pods.node.data)
     for row, name in enumerate(pods.names):
-        offset = 5 * template[row]
-        has_ended = pods.statuses[templates[offset + 4]].phase in ENDED_PHASES
-        is_bound = bool(pods.node.values[nodes[row]])
-        yield ObjectName(pods.metadata[templates[offset]].namespace, name, not (is_bound or has_ended))
+        offset = 5 * template_of_pod[row]
+        metadata = pods.metadata[template_parts[offset]]
+        status = pods.statuses[template_parts[offset + 4]]
+        is_bound = bool(pods.node.values[node_of_pod[row]])
+        yield ObjectName(metadata.namespace, name, pending=not is_bound and status.phase not in ENDED_PHASES)
 
 
 def _read_file(path: str) -> bytes:
-    """Return the unpacked content of a regular file, or b"" if it is too large or not a regular file."""
+    """Return the unpacked content of a regular file, or b"" if it is too large or not a regular file.
+
+    A gzip file is cut off at MAX_SIZE.
+    """
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SIZE:
@@ -131,7 +143,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
-    """Yield the documents of a JSON or YAML file."""
+    """Yield the object of a JSON file, or the documents of a YAML file that are mappings."""
     if data.lstrip().startswith(b"{"):
         yield decode_json(data, _Object)
         return
@@ -143,29 +155,33 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 
 
 def _iter_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
-    """Yield the names of objects of the kind in a document or list."""
+    """Yield the names of objects of the kind in a document or list. ``item_kind`` is that of items without a kind."""
     if document.items is not None:
         for item in document.items:
             yield from _iter_names(item, kind, document.kind.removesuffix("List"))
     elif (document.kind or item_kind) == kind:
-        is_bound_or_ended = bool(document.spec and document.spec.node_name) or bool(
-            document.status and document.status.phase in ENDED_PHASES
-        )
-        namespace = document.metadata.namespace or ("default" if kind == "Pod" else "")
-        yield ObjectName(namespace, document.metadata.name, kind == "Pod" and not is_bound_or_ended)
+        metadata = document.metadata
+        if kind != "Pod":
+            yield ObjectName(metadata.namespace, metadata.name)
+            return
+        is_bound = document.spec is not None and bool(document.spec.node_name)
+        has_ended = document.status is not None and document.status.phase in ENDED_PHASES
+        yield ObjectName(metadata.namespace or "default", metadata.name, pending=not is_bound and not has_ended)
 
 
 def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
-    """Merge contexts, clusters and users of kubeconfig files. The first file with a name counts."""
+    """Merge the contexts, clusters and users of kubeconfig files. The first file that has a name takes precedence.
+
+    Each entry gets a field ``folder``, which relative paths in it refer to. Missing files are skipped.
+    """
     import yaml  # noqa: PLC0415 - only clusters need it
 
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
     for path in filter(os.path.isfile, paths):
         document = yaml.load(_read_file(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         merged["current-context"] = merged["current-context"] or document.get("current-context") or ""
-        for kind, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
-            for entry in document.get(kind) or ():
-                merged[kind].setdefault(
-                    str(entry["name"]), {"folder": os.path.dirname(path), **(entry.get(inner) or {})}
-                )
+        for section, field in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+            for entry in document.get(section) or ():
+                settings = {"folder": os.path.dirname(path), **(entry.get(field) or {})}
+                merged[section].setdefault(str(entry["name"]), settings)
     return merged

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, locate_mismatch
-from kschedctl.api.json_values import JsonObject, field_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at
 from kschedctl.api.objects import (
     CoschedulingPodGroup,
     Node,
@@ -28,7 +28,6 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.cluster import drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import to_amounts
 from kschedctl.sources.documents.place import Place
@@ -38,17 +37,20 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
-    """Decode a document into the struct. Raises InputError."""
+    """Decode a document into the struct. Null fields count as absent.
+
+    Raises InputError for a field of the wrong type, half of a surrogate pair, or an integer of more than 64 bits.
+    """
     document = drop_nulls(document)
     try:
         obj = convert_builtins(document, struct)
-        _encode(obj)
+        _encode(obj)  # fails if a text cannot be encoded as UTF-8
     except msgspec.ValidationError as error:
         raise _build_type_error(document, error, place) from None
     except UnicodeEncodeError:
-        raise place.error("holds half of a surrogate pair, which is not text") from None
+        raise place.error("contains half of a surrogate pair, which is not valid text") from None
     except OverflowError:
-        pass
+        pass  # a large number, which is found next
     path = _find_large_number(document)
     if path is not None:
         raise place.error("number out of range", path.lstrip("."))
@@ -56,13 +58,12 @@ def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
 
 
 def _build_type_error(document: JsonObject, error: msgspec.ValidationError, place: Place) -> InputError:
-    """Build the error for a field of the wrong type from msgspec's error."""
+    """Build the InputError for msgspec's error, with the path of the field. Large numbers are "out of range"."""
     mismatch = locate_mismatch(document, error)
     message = mismatch.message[:1].lower() + mismatch.message[1:].replace("`", "").replace(" | null", "")
-    is_large = _is_large_number(field_at(document, *mismatch.path))
-    if message.startswith(("expected int <=", "expected int >=")) or (
-        message == "expected int, got float" and is_large
-    ):
+    is_out_of_range = message.startswith(("expected int <=", "expected int >="))
+    is_large = message == "expected int, got float" and _is_large_number(field_at(document, *mismatch.path))
+    if is_out_of_range or is_large:
         message = "number out of range"
     return place.error(message, mismatch.text.lstrip("."))
 
@@ -73,7 +74,7 @@ def _is_large_number(value: object) -> bool:
 
 
 def _find_large_number(value: object) -> str | None:
-    """Return the path of the first integer of more than 64 bits, or None."""
+    """Return the path of the first integer of more than 64 bits, such as ``.spec.replicas``, or None."""
     if isinstance(value, int):
         return "" if _is_large_number(value) else None
     if isinstance(value, dict):
@@ -104,7 +105,7 @@ def validate_quantities(resources_by_path: ResourcesByPath, get_place: Callable[
 
 @lru_cache(maxsize=65536, typed=True)
 def _validate_quantity(name: str, text: str | int | float) -> None:
-    """Raise QuantityError if the quantity of a resource is invalid or too large."""
+    """Raise QuantityError if the quantity of a resource is invalid or too large. Valid quantities are cached."""
     to_amounts(parse_quantities({name: text}))
 
 
@@ -160,7 +161,10 @@ RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
 
 
 def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
-    """Raise InputError if an object has no name, or a name or namespace with a slash."""
+    """Raise InputError if an object has no name, or a name or namespace with a slash.
+
+    With ``may_be_generated``, a generateName replaces the name.
+    """
     if not meta.name and not (may_be_generated and meta.generate_name):
         raise get_place().error("required", "metadata.name")
     for field, name in (("name", meta.name), ("namespace", meta.namespace)):

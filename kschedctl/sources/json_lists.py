@@ -32,11 +32,12 @@ from kschedctl.sources.documents.place import Place
 from kschedctl.sources.list_items import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewPodFields
 
-CHUNK_SIZE = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
+CHUNK_SIZE = 128 << 10
 """The number of bytes that are read at a time, few enough to stay in a processor's cache."""
 MAX_ITEM_SIZE = 64 << 20
 """The maximum size of an item in bytes."""
-_WINDOW = 16 << 10
+_SEARCH_WINDOW = 16 << 10
+"""The number of bytes at the end of the buffer in which the last boundary is searched for first."""
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
 )
@@ -65,25 +66,29 @@ class ListReader:
         self._collector = collector
         self._place = place
         self._head = b"{" + head[1]
+        """The beginning of the list up to its items."""
         meta = self._parse_strictly(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
+        """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._known = unique_kind_name(self._kind, self._version)
-        self._wanted = not self._kind or collector.is_wanted(self._known, self._version, place)
+        self._unique_kind = unique_kind_name(self._kind, self._version)
+        self._is_wanted = not self._kind or collector.is_wanted(self._unique_kind, self._version, place)
         self._index = 0
-        self._new_fields = NewPodFields(self._warn_of_new_fields)
-        self._kinds: set[str] = set()
+        """The index of the next item."""
+        self._new_fields = NewPodFields(self._warn_of_new_pod_fields)
+        self._collected_kinds: set[str] = set()
+        """The unique kinds of the collected items."""
 
     def read(self) -> bytes:
         """Collect all items and return the bytes after the list. Raises InputError."""
         while self._read_batch() or self._scan_items():
             pass
-        return self._finish()
+        return self._parse_list_end()
 
     def _read_batch(self) -> bool:
-        """Collect all complete items in the buffer but the last, and read more input.
+        """Collect all complete items in the buffer except the last, and read more input.
 
-        Return False if the ends of items cannot be recognized in the buffer.
+        Return False without any change if the ends of items cannot be recognized in the buffer.
         """
         boundary = _find_last_boundary(self._buffer)
         if boundary is None:
@@ -100,27 +105,31 @@ class ListReader:
 
         Raises one of _UNDECODABLE if the bytes are not an array, and InputError if an item is invalid.
         """
-        if not self._wanted:
-            skipped = len(_raw_items.decode(array))
-            self._collector.skipped[self._kind] += skipped
-            self._index += skipped
+        if not self._is_wanted:
+            skipped_count = len(_raw_items.decode(array))
+            self._collector.skipped[self._kind] += skipped_count
+            self._index += skipped_count
             return
-        if is_newer_version(self._known, self._version):
+        if is_newer_version(self._unique_kind, self._version):
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
-            items: list[object] = get_items_decoder(self._known).decode(array)
+            items: list[object] = get_items_decoder(self._unique_kind).decode(array)
             self._collect_decoded(items)
             checked_pods = self._find_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
-            self._find_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
+            # Pods of one template have the same flags, so one of them is enough.
+            self._find_component_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
-            self._find_flags(array)
+            self._find_component_flags(array)
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
 
-    def _find_flags(self, array: bytes) -> None:
-        """Find the flags of the Cluster Autoscaler and of kube-apiserver, which are not in the structs."""
+    def _find_component_flags(self, array: bytes) -> None:
+        """Find the flags of the Cluster Autoscaler and of kube-apiserver, which are not in the structs.
+
+        Flags that were found before are kept.
+        """
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
             with suppress(*_UNDECODABLE):
@@ -130,41 +139,44 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _find_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about new fields, and return the JSON of the pods that were checked, one of each template."""
+        """Warn about new fields of the items, and return the JSON of the checked pods, one of each template."""
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
-        if self._known != "Pod":
-            item_types = {type(item) for item in items if get_item_kind(item) in FULLY_KNOWN_KINDS}
-            raw = _raw_items.decode(array) if item_types else ()
-            for number, (item, document) in enumerate(zip(items, raw, strict=False), self._index):
-                if type(item) in item_types:
-                    kind = get_item_kind(item)
-                    self._collector.warn_of_new_fields(kind, msgspec.json.decode(document), self._place.item(number))
+        if self._unique_kind == "Pod":
+            return checked_pods
+        if any(get_item_kind(item) in FULLY_KNOWN_KINDS for item in items):
+            for index, (item, document) in enumerate(zip(items, _raw_items.decode(array), strict=True), self._index):
+                kind = get_item_kind(item)
+                if kind in FULLY_KNOWN_KINDS:
+                    self._collector.warn_of_new_fields(kind, msgspec.json.decode(document), self._place.item(index))
         return checked_pods
 
-    def _warn_of_new_fields(self, pod: JsonObject, number: int) -> None:
-        """Warn about new fields of a pod."""
-        self._collector.warn_of_new_pod_fields(pod, self._place.item(number))
+    def _warn_of_new_pod_fields(self, pod: JsonObject, index: int) -> None:
+        """Warn about new fields of the pod at an index of the list."""
+        self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
     def _collect_decoded(self, items: list[object]) -> None:
-        """Collect decoded items. If one is invalid, none is collected. Raises InputError."""
-        runs: list[tuple[str, Any]] = []
+        """Collect decoded items. If one is invalid, none is collected. Raises InputError, msgspec.ValidationError."""
+        checked_runs: list[tuple[str, Any]] = []
         start = self._index
-        for same_kind_items in ([*run] for _, run in groupby(items, type)):
+        for _, run in groupby(items, type):
+            same_kind_items = list(run)
             kind = get_item_kind(same_kind_items[0])
-            runs.append((kind, self._collector.check_items(kind, same_kind_items, partial(self._get_place, start))))
+            objects = self._collector.check_items(kind, same_kind_items, partial(self._get_place, start))
+            checked_runs.append((kind, objects))
             start += len(same_kind_items)
-        for kind, objects in runs:
-            self._kinds.add(kind)
+        for kind, objects in checked_runs:
+            self._collected_kinds.add(kind)
             self._collector.add_objects(kind, objects, self._place.origin)
 
     def _get_place(self, start: int, index: int) -> Place:
-        """Return the place of an item in a batch that begins at item ``start``."""
+        """Return the place of the item at an index of a batch that begins at item ``start`` of the list."""
         return self._place.item(start + index)
 
     def _collect_separately(self, items: list[bytes]) -> None:
-        """Collect items one by one, since at least one is of another kind, has a null, or is invalid.
+        """Collect items one by one, as structs if possible, or else as documents.
 
-        Raises InputError.
+        This is slow, but possible for items of other kinds or newer versions and with nulls. Raises InputError for an
+        invalid item.
         """
         for item in items:
             place = self._place.item(self._index)
@@ -177,34 +189,38 @@ class ListReader:
             self._index += 1
 
     def _parse_strictly(self, data: bytes, place: Place) -> Any:
-        """Parse a JSON text. Raises InputError."""
+        """Parse a JSON text with the parser for documents, and return its value. Raises InputError about the place."""
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
             raise place.error(error.what) from None
 
     def _collect_item(self, data: bytes, place: Place) -> None:
-        """Collect one item. Raises one of _UNDECODABLE if the item cannot be decoded into its struct."""
+        """Collect one item. Raises one of _UNDECODABLE if the item has to be parsed as a document, and InputError."""
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.is_wanted(kind, version, place):
             if is_custom_group(get_group(version)):
-                raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields
+                raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
             self._collector.skipped[kind] += 1
             return
-        self._kinds.add(kind)
+        self._collected_kinds.add(kind)
         if is_newer_version(kind, version):
-            raise msgspec.ValidationError(version)  # it is looked at field by field
+            raise msgspec.ValidationError(version)  # the fields of the document show whether it can be read
         objects = self._collector.check_items(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add_objects(kind, objects, place.origin)
 
     def _scan_items(self) -> bool:
-        """Collect the complete items in the buffer. Return False after the last item of the list."""
-        text = self._buffer.decode("latin-1")  # a byte a character: only the structure matters here
-        start, more = 0, True
+        """Find the ends of the complete items in the buffer by parsing, collect the items, and read more input.
+
+        Return False after the last item of the list. Raises InputError for invalid JSON.
+        """
+        text = self._buffer.decode("latin-1")  # one character per byte, since only the structure matters
+        start = 0
+        has_next = True
         items: list[bytes] = []
-        while more:
+        while has_next:
             start = _SPACE.match(text, start).end()  # type: ignore[union-attr]
             try:
                 _, end = _scan(text, start)
@@ -218,63 +234,68 @@ class ListReader:
                 break
             items.append(self._buffer[start:end])
             start = after.end()
-            more = bool(after[1])
+            has_next = bool(after[1])
         try:
             self._collect_array(b"[" + b",".join(items) + b"]")
         except _UNDECODABLE:
             self._collect_separately(items)
         self._buffer = self._buffer[start:]
-        return more and self._extend_buffer()
+        if has_next:
+            self._extend_buffer()
+        return has_next
 
     def _raise_unless_cut_off(self, error: json.JSONDecodeError, size: int, index: int) -> None:
-        """Raise InputError unless the item may be incomplete only because the buffer ends."""
-        cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
-        if not cut_off:
+        """Raise InputError unless the item at an index may be incomplete only because the buffer ends."""
+        is_near_end = error.pos > size - 64  # a token at the end of the buffer may be incomplete
+        if not is_near_end and not error.msg.startswith("Unterminated"):
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
-    def _extend_buffer(self) -> bool:
-        """Read more input, at least doubling the buffer. Raises InputError at end of file."""
+    def _extend_buffer(self) -> None:
+        """Read more input, at least doubling the buffer. Raises InputError at end of file or for a too large item."""
         place = self._place.item(self._index)
         if len(self._buffer) > MAX_ITEM_SIZE:
             raise place.error(f"larger than {MAX_ITEM_SIZE >> 20} MiB")
-        more = self._reader.read(max(CHUNK_SIZE, len(self._buffer)))
-        if not more:
+        data = self._reader.read(max(CHUNK_SIZE, len(self._buffer)))
+        if not data:
             raise place.error("invalid JSON: the file ends in the middle of it")
-        self._buffer += more
-        return True
+        self._buffer += data
 
-    def _finish(self) -> bytes:
-        """Check the fields after the items and return the bytes after the list. Raises InputError."""
+    def _parse_list_end(self) -> bytes:
+        """Parse the fields after the items, record the kinds of a complete list, and return the bytes after the list.
+
+        Reads more input if necessary. Raises InputError if the list does not end or has a kind that is not a list's.
+        """
+        # Without its items, the list is short enough to be parsed as a whole.
+        list_start = self._head + b'"items":[]'
         while True:
-            text = (self._head + b'"items":[]').decode("latin-1") + self._buffer.decode("latin-1")
             try:
-                _, end = _scan(text)
+                _, end = _scan((list_start + self._buffer).decode("latin-1"))  # one character per byte
                 break
             except json.JSONDecodeError:
-                more = self._reader.read(CHUNK_SIZE)
-                if not more or len(self._buffer) > MAX_ITEM_SIZE:
+                data = self._reader.read(CHUNK_SIZE)
+                if not data or len(self._buffer) > MAX_ITEM_SIZE:
                     raise self._place.error("invalid JSON: the end of the list is missing") from None
-                self._buffer += more
-        list_size = len(self._buffer) - (len(text) - end)
-        envelope = self._parse_strictly(self._head + b'"items":[]' + self._buffer[:list_size], self._place)
+                self._buffer += data
+        rest_size = end - len(list_start)
+        envelope = self._parse_strictly(list_start + self._buffer[:rest_size], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
-            raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
-        kinds = {self._known} if self._kind else self._kinds
+            raise self._place.error('the kind of a list must end in "List"')
+        kinds = {self._unique_kind} if self._kind else self._collected_kinds
         self._collector.add_covered_kinds(kinds, envelope.get("metadata"), self._place)
-        return self._buffer[list_size:]
+        return self._buffer[rest_size:]
 
 
 def match_list_head(data: bytes) -> re.Match[bytes] | None:
-    """Match a list of objects up to its first item, or return None if the data begins otherwise."""
+    """Match the beginning of a list of objects up to its first item, or return None if the data begins otherwise."""
     return _HEAD.match(data)
 
 
 def _find_last_boundary(data: bytes) -> re.Match[bytes] | None:
-    """Return the last boundary between two items in the data, or None."""
-    return _find_last_match(data, max(len(data) - _WINDOW, 0)) or _find_last_match(data, 0)
+    """Return the last boundary between two items in the data, or None. The end of the data is searched first."""
+    return _find_last_boundary_after(data, max(len(data) - _SEARCH_WINDOW, 0)) or _find_last_boundary_after(data, 0)
 
 
-def _find_last_match(data: bytes, start: int) -> re.Match[bytes] | None:
+def _find_last_boundary_after(data: bytes, start: int) -> re.Match[bytes] | None:
     """Return the last boundary after ``start``, or None."""
     return max(_BOUNDARY.finditer(data, start), key=re.Match.start, default=None)

@@ -1,4 +1,4 @@
-"""Decoders of the items of JSON lists, which decode and store the parts that many pods or nodes share only once.
+"""Decoders of the items of JSON lists. Parts that many pods or nodes share are decoded and stored only once.
 
 Such a part is recognized by its JSON. Most of a pod is decoded once for each template, and pods become rows of a table
 without a Pod being built.
@@ -57,13 +57,13 @@ _OWN_FIELDS = frozenset({"name", "uid", "creation_timestamp", "node_name", "star
 _TIME = re.compile(rb'TransitionTime"\s*:\s*"([^"\\]*)"')
 _encode = msgspec.msgpack.Encoder().encode
 _ONE_FIELD_PREFIX = _encode(Volume("v")).partition(_encode("name"))[0]
-"""The first bytes of the msgpack of a volume with only a name. Encoding is faster than comparing structs."""
+"""The first bytes of the msgpack of a volume with only one field. Encoding is faster than comparing structs."""
 _TIME_PLACEHOLDER = b'TransitionTime" : null'
 """A placeholder for a time, which no API server prints."""
 
 
 def _define_partly_decoded(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
-    """Define a subclass of the struct in which some fields stay JSON. Missing fields are empty."""
+    """Define a subclass of the struct in which the fields in ``undecoded`` stay JSON, or are empty if missing."""
     fields: list[tuple[str, object, object]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
@@ -81,7 +81,7 @@ POD_FIELDS: list[tuple[str, Any, Any]] = [
 
 
 def _list_decoded_fields(struct: type[Struct], *undecoded: str) -> tuple[str, ...]:
-    """Return the fields of the struct that are decoded and that pods of one template share."""
+    """Return the fields of the struct, except those in ``undecoded``, that pods of one template share."""
     return tuple(name for name in struct.__struct_fields__ if name not in _OWN_FIELDS and name not in undecoded)
 
 
@@ -112,14 +112,19 @@ class _ConditionFacts(NamedTuple):
 
     @classmethod
     def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
-        """Extract the facts from the conditions, whose JSON was split at times into some pieces.
+        """Extract the facts from the conditions, whose JSON was split at times into ``piece_count`` pieces.
 
         If a condition has no time, the other times cannot be assigned to conditions, and the indices are 0.
         """
-        types = [condition.type for condition in conditions] if piece_count == 2 * len(conditions) + 1 else []
-        indices = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
-        refusal = next((condition.message for condition in conditions if condition.type == "PodScheduled"), "")
-        return cls(refusal[:MAX_MESSAGE_LENGTH], *indices)
+        # Texts and times alternate in the pieces, so the time of condition i is piece 2 * i + 1.
+        all_have_times = piece_count == 2 * len(conditions) + 1
+        types = [condition.type for condition in conditions] if all_have_times else []
+        messages = (condition.message for condition in conditions if condition.type == "PodScheduled")
+        return cls(
+            unschedulable_message=next(messages, "")[:MAX_MESSAGE_LENGTH],
+            scheduled_piece=2 * types.index("PodScheduled") + 1 if "PodScheduled" in types else 0,
+            disrupted_piece=2 * types.index("DisruptionTarget") + 1 if "DisruptionTarget" in types else 0,
+        )
 
 
 class _Template(NamedTuple):
@@ -156,10 +161,10 @@ class PodItems:
         return self._builder.build()
 
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
-        """Build the rows of items.
+        """Build the rows of items, and register templates that are new.
 
-        ``get_place`` returns the place of an item, or is None for items from an API server. Raises InputError for
-        missing names and invalid quantities, and msgspec.ValidationError.
+        ``get_place`` returns the place of the item at an index, or is None for items from an API server, which are not
+        validated. Raises InputError for missing names and invalid quantities, and msgspec.ValidationError.
         """
         numbers: list[int] = []
         containers: list[str] = []
@@ -168,11 +173,12 @@ class PodItems:
             meta, status = item.metadata, item.status
             if get_place is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
                 validate_names(meta, partial(get_place, index), may_be_generated=True)
-            pieces = _TIME.split(bytes(status.conditions))
+            pieces = _TIME.split(bytes(status.conditions))  # texts and times alternate
             key = self._build_key(meta, item.spec, status, _TIME_PLACEHOLDER.join(pieces[::2]))
-            template = self._templates.get(key) or self._add_template(
-                item, key, len(pieces), get_place and partial(get_place, index)
-            )
+            template = self._templates.get(key)
+            if template is None:
+                get_item_place = get_place and partial(get_place, index)
+                template = self._add_template(item, key, piece_count=len(pieces), get_place=get_item_place)
             numbers.append(template.number)
             containers.append(template.containers)
             facts = template.facts
@@ -201,7 +207,7 @@ class PodItems:
         return PodRows(namespaces, [meta.name for meta in metas], numbers, texts)
 
     def _build_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
-        """Build the key of the pod's template."""
+        """Build the key of the template of a pod with these parts. ``conditions`` is JSON without times."""
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
             _encode(_list_relevant_volumes(spec)),
@@ -211,29 +217,38 @@ class PodItems:
         )
 
     def _add_template(
-        self, item: Any, key: TemplateKey, piece_count: int, get_place: Callable[[], Place] | None
+        self, item: Any, key: TemplateKey, *, piece_count: int, get_place: Callable[[], Place] | None
     ) -> _Template:
-        """Register the template of a new key. Raises InputError, msgspec.ValidationError."""
+        """Register the template of an item under a new key, and return it.
+
+        Its quantities are validated if there is ``get_place``. Raises InputError, msgspec.ValidationError.
+        """
         decoded, volumes, _, spec, conditions_json = key
-        common_pod = self._pods.get(decoded) or self._pods.setdefault(decoded, _build_common_pod(item))
+        if decoded not in self._pods:
+            self._pods[decoded] = _build_common_pod(item)
+        common_pod = self._pods[decoded]
         conditions = self._decode_part(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
             replace(common_pod.metadata, **self._decode_parts(PodMeta, item.metadata, _SHARED_METADATA)),
             self._build_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common_pod.status, conditions=conditions),
         )
-        shared_key: Any = tuple(self._texts.setdefault(conditions_json, conditions_json) for conditions_json in key)
-        facts = self._facts.get(conditions_json) or self._facts.setdefault(
-            conditions_json, _ConditionFacts.from_conditions(conditions, piece_count)
-        )
+        if conditions_json not in self._facts:
+            self._facts[conditions_json] = _ConditionFacts.from_conditions(conditions, piece_count)
+        facts = self._facts[conditions_json]
         containers = NotableContainers.from_status(pod.status).to_text()
-        self._templates[shared_key] = template = _Template(self._builder.intern_template(pod), facts, containers)
+        template = _Template(self._builder.intern_template(pod), facts, containers)
+        shared_key: Any = tuple(self._texts.setdefault(part, part) for part in key)  # equal parts are stored once
+        self._templates[shared_key] = template
         return template
 
     def _build_spec(
         self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
-        """Build the spec of an item, once per key. Raises InputError, msgspec.ValidationError."""
+        """Return the spec of an item, which is built and validated once per key.
+
+        Raises InputError, msgspec.ValidationError.
+        """
         if key not in self._specs:
             pod_spec = replace(
                 common_spec,
@@ -247,7 +262,12 @@ class PodItems:
 
     def _decode_parts(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
         """Decode the fields that stayed JSON, except those that are missing. Raises msgspec.ValidationError."""
-        return {name: self._decode_part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
+        values = {}
+        for name in names:
+            text = bytes(getattr(part, name))
+            if text:
+                values[name] = self._decode_part(struct, name, text)
+        return values
 
     def _decode_part(self, struct: type[Struct], name: str, text: bytes) -> Any:
         """Return the value of a field that stayed JSON. Equal JSON is decoded only once."""
@@ -264,7 +284,7 @@ def _parse_time(piece: bytes) -> str:
 
 
 def _list_relevant_volumes(spec: Any) -> list[Volume]:
-    """Return the volumes with a source, and invalid volumes without a name."""
+    """Return the volumes with a source that scheduling reads, and invalid volumes without a name."""
     return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD_PREFIX) or not volume.name]
 
 
@@ -318,15 +338,23 @@ class NodeItems:
     def _share_status(self, status: Any) -> NodeStatus:
         """Return the status with shared images, conditions and quantities."""
         images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
-        condition_texts = tuple([(c.type, c.status, c.reason) for c in status.conditions])  # nothing reads the rest
-        conditions = self._conditions.get(condition_texts) or self._conditions.setdefault(
-            condition_texts, tuple([Condition(*c) for c in condition_texts])
+        return NodeStatus(
+            self._share_amounts(status.allocatable),
+            self._share_amounts(status.capacity),
+            images,
+            self._share_conditions(status.conditions),
+            status.declared_features,
         )
-        allocatable, capacity = self._share_amounts(status.allocatable), self._share_amounts(status.capacity)
-        return NodeStatus(allocatable, capacity, images, conditions, status.declared_features)
+
+    def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+        """Return the shared conditions with these types, states and reasons. Nothing reads their other fields."""
+        key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
+        if key not in self._conditions:
+            self._conditions[key] = tuple([Condition(*fields) for fields in key])
+        return self._conditions[key]
 
     def _share_amounts(self, amounts: Resources) -> Resources:
-        """Return the first mapping with these quantities."""
+        """Return the first mapping with these quantities, so that nodes share it."""
         return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
     def _decode_image(self, text: bytes) -> ContainerImage:
@@ -354,13 +382,13 @@ def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     kinds that share their name with another, and kinds of which only some objects are read. The decoder raises
     msgspec.ValidationError if an item is of another kind or in a version that is not read.
     """
-    item = (
-        build_item_type(kind)
-        if kind
-        else reduce(or_, (build_item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.names))
-    )
-    items: Any = GenericAlias(list, item)
-    return get_json_decoder(items)
+    if kind:
+        item_type = build_item_type(kind)
+    else:
+        mixed_kinds = [known.name for known in KINDS.values() if known.kind == known.name and not known.names]
+        item_type = reduce(or_, map(build_item_type, mixed_kinds))
+    list_type: Any = GenericAlias(list, item_type)
+    return get_json_decoder(list_type)
 
 
 def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
@@ -370,7 +398,7 @@ def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
 
 @cache
 def build_item_type(kind: str) -> Any:
-    """Build the struct type for the list items of a kind."""
+    """Build the struct type for the list items of a kind, a subclass of its struct that checks kind and apiVersion."""
     versions = KINDS[kind].versions
     fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
     fields += PARTLY_DECODED.get(kind, [])

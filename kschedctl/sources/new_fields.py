@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, cast
@@ -12,11 +12,10 @@ import msgspec
 
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.unknown_fields import fields_by_type, find_unknown_fields
 from kschedctl.api.versions_read import iter_unknown_paths
-from kschedctl.cluster import drop_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
@@ -25,7 +24,7 @@ _TEMPLATE_OWNER = re.compile(rb'"kind"\s*:\s*"(?:ReplicaSet|ReplicationControlle
 """Owners whose pods have one template. Pods owned by a Node or a Workflow may have nothing in common."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 _SCALAR = str | int | float | bool | None
-"""A value of a wrong type is reported elsewhere."""
+"""The types that are accepted in place of a struct, because wrong types are reported elsewhere."""
 
 
 FULLY_KNOWN_KINDS = frozenset(
@@ -42,26 +41,24 @@ class NewFieldWarnings:
 
     def __init__(self) -> None:
         self._reported: set[tuple[str, str]] = set()
+        """The kind and path of each field that was reported."""
 
     def iter_pod_warnings(self, pod: JsonObject, place: object) -> Iterator[str]:
-        """Yield warnings about unknown fields in the spec of a pod."""
-        fields = find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
-        yield from self._iter_first_warnings(
-            "Pod", ((str(field), _drop_indices(format_path(field.path))) for field in fields), place
-        )
+        """Yield warnings about unknown fields in the spec of a pod that were not reported before."""
+        for field in find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
+            yield from self._iter_first_warning("Pod", str(field), format_path(field.path), place)
 
     def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
-        """Yield warnings about unknown fields of an object of one of FULLY_KNOWN_KINDS."""
-        paths = (str(path) for path in iter_unknown_paths(kind, drop_nulls(document)))
-        fields = ((f'unknown field "{path}" of a {kind}', _drop_indices(path)) for path in paths)
-        yield from self._iter_first_warnings(kind, fields, place)
+        """Yield warnings about unknown fields of an object of FULLY_KNOWN_KINDS that were not reported before."""
+        for path in map(str, iter_unknown_paths(kind, drop_nulls(document))):
+            yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
 
-    def _iter_first_warnings(self, kind: str, fields: Iterable[tuple[str, str]], place: object) -> Iterator[str]:
-        """Yield a warning for each field of a kind that was not reported before."""
-        for text, path in fields:
-            if (kind, path) not in self._reported:
-                self._reported.add((kind, path))
-                yield f"{place}: {text}: what it does to scheduling is not known here (told once)"
+    def _iter_first_warning(self, kind: str, description: str, path: str, place: object) -> Iterator[str]:
+        """Yield a warning about a field, and record the field, unless it was reported before for its kind."""
+        key = (kind, _drop_indices(path))
+        if key not in self._reported:
+            self._reported.add(key)
+            yield f"{place}: {description}: this version of kschedctl does not know what it does (reported once)"
 
 
 def _drop_indices(path: str) -> str:
@@ -77,13 +74,19 @@ class _ItemMetadata(Protocol):
     """The metadata of a pod among list items. See list_items.py."""
 
     @property
-    def namespace(self) -> str: ...
+    def namespace(self) -> str:
+        """The namespace of the pod."""
+        ...
 
     @property
-    def owner_references(self) -> msgspec.Raw: ...
+    def owner_references(self) -> msgspec.Raw:
+        """The JSON of the pod's owners."""
+        ...
 
     @property
-    def labels(self) -> msgspec.Raw: ...
+    def labels(self) -> msgspec.Raw:
+        """The JSON of the pod's labels."""
+        ...
 
 
 class NewPodFields:
@@ -103,7 +106,7 @@ class NewPodFields:
         checked_indices = [
             number
             for number, item in enumerate(items)
-            if isinstance(item, Pod) and self._is_first_of_template(cast(_ItemMetadata, item.metadata))
+            if isinstance(item, Pod) and self._record_template(cast(_ItemMetadata, item.metadata))
         ]
         raw = raw_items() if checked_indices else ()
         for number in checked_indices:
@@ -112,11 +115,16 @@ class NewPodFields:
                     self._report(msgspec.json.decode(raw[number]), start + number)
         return [raw[number] for number in checked_indices]
 
-    def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
-        """Record the pod's template, and return whether it is new. Pods without a template always are."""
-        owners, labels = bytes(meta.owner_references), bytes(meta.labels)
-        revision = _REVISION.search(labels) if _REVISION_LABEL in labels else None
-        template = meta.namespace, owners, revision[1] if revision else b""
+    def _record_template(self, meta: _ItemMetadata) -> bool:
+        """Record the pod's template, and return whether it is new. A pod without a template always counts as new.
+
+        Pods with the same owners and revision have the same template.
+        """
+        owners = bytes(meta.owner_references)
+        labels = bytes(meta.labels)
+        revision_match = _REVISION.search(labels) if _REVISION_LABEL in labels else None
+        revision = revision_match[1] if revision_match else b""
+        template = (meta.namespace, owners, revision)
         if template in self._templates:
             return False
         if _TEMPLATE_OWNER.search(owners):
@@ -124,7 +132,7 @@ class NewPodFields:
         return True
 
     def _has_only_known_fields(self, item: msgspec.Raw) -> bool:
-        """Return whether the strict struct accepts a pod."""
+        """Return whether the spec of a pod has no unknown field."""
         try:
             _get_strict_decoder().decode(item)
         except msgspec.ValidationError:
@@ -146,7 +154,7 @@ class _StrictTypes:
         self._types: dict[str, Any] = {}
 
     def build(self, name: str) -> Any:
-        """Return the type of values of a known type name, or a raw value for ""."""
+        """Return the type of the values of a known API type, in which fields get short names, or Raw for ""."""
         if not name:
             return msgspec.Raw
         if name not in self._types:

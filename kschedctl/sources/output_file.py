@@ -22,17 +22,18 @@ def validate_output_files(*paths: str | None) -> None:
 
     Raises InputError for a file that cannot be written, and UsageError if two files are the same.
     """
-    named = [path for path in paths if path is not None]
-    for path in named:
+    output_paths = [path for path in paths if path is not None]
+    for path in output_paths:
         if path != STDOUT:
             _resolve_target(path)
-    targets = [path if path == STDOUT else os.path.realpath(path) for path in named]
+    targets = [path if path == STDOUT else os.path.realpath(path) for path in output_paths]
     if len(set(targets)) < len(targets):
-        raise UsageError("two outputs in one file", where=named[-1], hint="name another file for one of them")
+        hint = "name another file for one of them"
+        raise UsageError("two outputs to the same file", where=output_paths[-1], hint=hint)
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write a file atomically: the new file replaces the old one once it is completely on the disk.
+    """Write a file, or standard output for ``-``. A new file replaces the old one once it is completely on the disk.
 
     A symbolic link stays, and its target is written. An existing file keeps its mode and, if permitted, its owner. A
     new file gets the mode that the umask allows, or 0600 if ``private``. Raises InputError, without any change, if the
@@ -44,9 +45,8 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
     target, old_status = _resolve_target(path)
     temporary = os.path.join(os.path.dirname(target), f".kschedctl-{os.urandom(8).hex()}")
     try:
-        with open(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else PUBLIC), "wb"
-        ) as file:
+        mode = PRIVATE if private else PUBLIC
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             if old_status is not None:
                 _copy_owner_and_mode(old_status, file.fileno())
             file.writelines(parts)
@@ -63,16 +63,19 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
 
 
 def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the file to which the path leads, and its status if it exists. Raises InputError."""
+    """Return the file to which the path leads, and its status if it exists.
+
+    Raises InputError if the file cannot be created or replaced.
+    """
     try:
         status = os.stat(path)
     except FileNotFoundError:
         status = None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # a ValueError means that the path contains NUL
         raise _build_write_error(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = _describe_new_problem(path, folder) if status is None else _describe_existing_problem(status, target)
+    problem = _explain_uncreatable(path, folder) if status is None else _explain_irreplaceable(status, target)
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:
@@ -80,14 +83,14 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
     return target, status
 
 
-def _describe_new_problem(path: str, folder: str) -> str:
-    """Return the reason why no file can be created at the path, or ""."""
+def _explain_uncreatable(path: str, folder: str) -> str:
+    """Return the reason why no file can be created at the path in the folder, or ""."""
     if not path or path.endswith(os.sep):
         return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
-def _describe_existing_problem(status: os.stat_result, target: str) -> str:
+def _explain_irreplaceable(status: os.stat_result, target: str) -> str:
     """Return the reason why the existing file cannot be replaced, or ""."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
@@ -97,14 +100,14 @@ def _describe_existing_problem(status: os.stat_result, target: str) -> str:
 
 
 def _copy_owner_and_mode(old_status: os.stat_result, file: int) -> None:
-    """Give the new file the owner and mode of the old one. Only root can change owners."""
-    with suppress(OSError):  # only root can give files away
+    """Give the new file the mode of the old one, and its owner if permitted."""
+    with suppress(OSError):  # only root can change owners
         os.fchown(file, old_status.st_uid, old_status.st_gid)
     os.fchmod(file, stat.S_IMODE(old_status.st_mode))
 
 
 def _sync_folder(folder: str) -> None:
-    """Flush the folder's new entry to the disk, if the file system can."""
+    """Flush the folder's new entry to the disk, if the file system supports that."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -114,13 +117,13 @@ def _sync_folder(folder: str) -> None:
 
 
 def _write_to_stdout(parts: Iterable[bytes]) -> None:
-    """Write to standard output. A reader that has gone is handled when the program ends."""
+    """Write to standard output. If its reader has gone, the error is handled when the program ends."""
     sys.stdout.flush()
     sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()
 
 
 def _build_write_error(path: str, error: Exception) -> InputError:
-    """Build the InputError for a file that cannot be written."""
-    words = getattr(error, "strerror", None) or str(error)
-    return InputError(f"cannot be written: {words[:1].lower()}{words[1:]}", where=path)
+    """Build the InputError for a file that cannot be written, with the operating system's reason."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be written: {reason[:1].lower()}{reason[1:]}", where=path)

@@ -75,9 +75,10 @@ def read(
     stdin: BinaryIO | None = None,
     find_builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
 ) -> ReadResult:
-    """Read files, folders and ``-``, one after the other. Files that a build uses are replaced by its objects.
+    """Read files, folders and ``-``, one after the other.
 
-    Raises InputError, which names file, document and field, for invalid input and if there is no object at all.
+    ``find_builds`` returns the builds of the files. Files that a build uses are replaced by its objects. Raises
+    InputError, which names file, document and field, for invalid input and if there is no object at all.
     """
     files = find_files(paths, recursive)
     collector = Collector()
@@ -87,8 +88,8 @@ def read(
             if file == STDIN or os.path.abspath(file) not in built_files:
                 _collect_file(file, file in paths, collector, stdin)
     if not collector.documents:
-        recipes = (BUILD_OPTIONS.get(os.path.basename(file)) for file in files.files)
-        hint = next((f"{option} builds what is there" for option in recipes if option), "")
+        build_options = [BUILD_OPTIONS.get(os.path.basename(file)) for file in files.files]
+        hint = next((f"build it with {option}" for option in build_options if option), "")
         raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file", hint=hint)
     collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in files.dumps]
     return ReadResult(
@@ -129,15 +130,15 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]
 
 def read_objects(path: str) -> list[JsonObject]:
     """Return the objects of a file, including the items of arrays. Raises InputError for anything else."""
-    return [
-        _require_object(element, path, document)
-        for document in load_documents(path)
-        for element in (document.value if isinstance(document.value, list) else [document.value])
-    ]
+    objects = []
+    for document in load_documents(path):
+        values = document.value if isinstance(document.value, list) else [document.value]
+        objects += [_require_object(value, path, document) for value in values]
+    return objects
 
 
 def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
-    """Return the value if it is an object. Raises InputError otherwise."""
+    """Return the value if it is an object. Raises InputError about the document otherwise."""
     if not isinstance(value, dict):
         place = Place(display_path(path), document.number, document.line)
         raise place.error(f"expected an object, got {type_name(value)}")
@@ -149,16 +150,20 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
-            collector.add_document(built.value, Place(display_path(built.file_of(())), 1, built.locate(())[0]))
+            collector.add_document(built.value, Place(display_path(built.find_file(())), 1, built.locate(())[0]))
         used_files |= build.files
     return used_files
 
 
 def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect a file. If it was found in a folder, its documents that are not objects are skipped."""
-    if not is_named and (option := BUILD_OPTIONS.get(os.path.basename(path))):
-        not_built = "not built, the other files are taken as they stand"
-        collector.warnings.append(f"{display_path(path)}: {not_built}: {option} builds it")
+    """Collect a file. If it was found in a folder and not named, a build is skipped with a warning.
+
+    Raises InputError.
+    """
+    build_option = BUILD_OPTIONS.get(os.path.basename(path))
+    if build_option and not is_named:
+        warning = f"not built, so the other files are read as they are: {build_option} builds it"
+        collector.warnings.append(f"{display_path(path)}: {warning}")
         return
     try:
         _collect_documents(path, is_named, collector, stdin)
@@ -167,18 +172,22 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file. Long JSON lists are read piece by piece."""
+    """Collect the documents of a file, or warn about documents that are not objects if the file is not named.
+
+    Long JSON lists are read piece by piece. Raises InputError.
+    """
     with open_file(path, stdin) as reader:
-        previous_count, number = collector.documents, 1
+        previous_count = collector.documents
+        number = 1
         data = reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
         while len(data) >= SMALL and (head := match_list_head(data)):
             place = Place(reader.name, number)
             data = ListReader(data, head, reader, collector, place).read().lstrip()
             data += reader.read(max(SMALL - len(data), 0))
-            number = number + 1
-            collector.documents = collector.documents + 1
-        for value, index, line in parse_documents(read_content(reader, data), number):
-            place = Place(reader.name, index, line)
+            number += 1
+            collector.documents += 1
+        for value, document_number, line in parse_documents(read_content(reader, data), number):
+            place = Place(reader.name, document_number, line)
             if is_named or (isinstance(value, dict) and value.get("kind")):
                 collector.add_document(value, place)
             else:

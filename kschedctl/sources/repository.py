@@ -33,7 +33,7 @@ class SkipReason(StrEnum):
 
     TEMPLATE = "templates"
     CHART = "templates of charts"
-    FOREIGN = "documents that are no Kubernetes objects"
+    FOREIGN = "documents that are not Kubernetes objects"
     PATCH = "patches of Kustomize"
     TEST = "expectations and parts of objects in tests"
 
@@ -77,7 +77,7 @@ class BrokenFile(NamedTuple):
         """Always "", since the file was not built."""
         return ""
 
-    def file_of(self, path: object) -> str:
+    def find_file(self, path: object) -> str:
         """Return the file, whatever the path."""
         return self.file
 
@@ -111,7 +111,9 @@ class _RepositoryReader:
         self.passed_over: dict[SkipReason, list[str]] = {}
         self.errors: list[InputError] = []
         self.readable = 0
+        """The number of files and builds that could be read."""
         self.built: set[str] = set()
+        """The absolute paths of the files that builds use."""
         self.appliers: list[Applier] = []
         self.tests = TestScripts()
         self._folders = folders
@@ -128,29 +130,36 @@ class _RepositoryReader:
             self.broken.append(BrokenFile(build.name, 1, error.what))
 
     def read_file(self, file: str) -> None:
-        """Read a file, and record an error if it is unreadable."""
+        """Read a file, or record why it cannot be read."""
         name = "<stdin>" if file == STDIN else display_path(file)
         content = None
         try:
             content = load_content(file)
-            self._read_documents(file, name, content)
+            self._collect_objects(file, name, content)
             self.readable += 1
         except InputError as error:
             self.errors.append(error)
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record an unreadable file as a template, as a foreign file, or as broken."""
+        """Record an unreadable file as a template, as a foreign file, or as broken.
+
+        ``text`` is None if not even the text could be read.
+        """
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._skip(_classify_template(name), name)
         elif text is not None and not _KUBERNETES.search(text):
             self._skip(SkipReason.FOREIGN, name)
         else:
-            line = _LINE.search(error.where.rpartition(": ")[2])
-            self.broken.append(BrokenFile(name, int(line[1]) if line else 1, error.what))
+            line_match = _LINE.search(error.where.rpartition(": ")[2])
+            line = int(line_match[1]) if line_match else 1
+            self.broken.append(BrokenFile(name, line, error.what))
 
-    def _read_documents(self, file: str, name: str, content: Content) -> None:
-        """Read the objects of a file. If one document cannot be parsed, none of the file is kept."""
+    def _collect_objects(self, file: str, name: str, content: Content) -> None:
+        """Collect the objects of a file that is named so in messages, and record why documents are skipped.
+
+        Raises InputError before anything is collected if a document cannot be parsed.
+        """
         text = Text(name, content)
         may_have_placeholders = any(
             pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT)
@@ -162,33 +171,39 @@ class _RepositoryReader:
                 self._skip(SkipReason.FOREIGN, where)
             for located in located_objects:
                 self._record_references(os.path.abspath(file), located.value)
-                if (may_have_placeholders and _has_placeholder(located.value)) or _has_name_placeholder(located.value):
-                    self._skip(_classify_template(name), where)
-                elif is_partial_workload(located.value) and self._folders.is_standalone(os.path.abspath(file)):
-                    self._skip(SkipReason.TEST, where)
-                elif self._kustomizations.is_patch(file, located.value):
-                    self._skip(SkipReason.PATCH, where)
+                reason = self._find_skip_reason(file, located.value, may_have_placeholders)
+                if reason is not None:
+                    self._skip(reason, where)
                 else:
-                    self.objects.append(
-                        located._replace(value=self._kustomizations.complete_object(file, located.value))
-                    )
+                    complete_object = self._kustomizations.complete_object(file, located.value)
+                    self.objects.append(located._replace(value=complete_object))
+
+    def _find_skip_reason(self, file: str, value: JsonObject, may_have_placeholders: bool) -> SkipReason | None:
+        """Return the reason why an object of a file is not linted, or None if it is."""
+        if (may_have_placeholders and _has_placeholder(value)) or _has_name_placeholder(value):
+            return _classify_template(file)
+        if is_partial_workload(value) and self._folders.is_standalone(os.path.abspath(file)):
+            return SkipReason.TEST
+        if self._kustomizations.is_patch(file, value):
+            return SkipReason.PATCH
+        return None
 
     def _record_references(self, path: str, value: JsonObject) -> None:
-        """Record the tests and appliers among the objects, which refer to other files."""
+        """Record the object of a file if it is a test or an applier, which refer to other files."""
         self.tests.add_object(path, value)
         if is_applier(value):
             self.appliers.append(Applier(path, value))
 
-    def drop_expectations(self) -> None:
-        """Drop the files with the expected results of tests."""
+    def skip_expected_results(self) -> None:
+        """Drop the objects of files that hold expected results of tests, and record these files as skipped."""
         files = {located.file for located in self.objects if not located.build}
-        expectations = set(filter(self._is_expectation, files))
-        for file in sorted(expectations):
+        expected_results = set(filter(self._is_expected_result, files))
+        for file in sorted(expected_results):
             self._skip(SkipReason.TEST, file)
-        self.objects = [located for located in self.objects if located.build or located.file not in expectations]
+        self.objects = [located for located in self.objects if located.build or located.file not in expected_results]
 
-    def _is_expectation(self, file: str) -> bool:
-        """Return whether the file has the expected results of a test."""
+    def _is_expected_result(self, file: str) -> bool:
+        """Return whether the file holds the expected results of a test."""
         path = os.path.abspath(file)
         return self.tests.is_expected_result(path) or (has_expectation_name(path) and self._folders.is_standalone(path))
 
@@ -236,14 +251,14 @@ def read_repository(
             break
     if reader.errors and (strict or not reader.readable):
         raise reader.errors[0]
-    reader.drop_expectations()
-    passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reader.passed_over.items()}
+    reader.skip_expected_results()
+    passed_over = {reason: tuple(dict.fromkeys(where)) for reason, where in reader.passed_over.items()}
     sets = AppliedSets(folders, kustomizations, reader.appliers, reader.tests.folders)
     return Repository(tuple(reader.objects), tuple(reader.broken), passed_over, sets)
 
 
 def _classify_template(file: str) -> SkipReason:
-    """Return whether a file with placeholders is a template of a chart or another template."""
+    """Return CHART if a file with placeholders is a template of a chart, or else TEMPLATE."""
     for folder in iter_parents(os.path.abspath(file)):
         if os.path.basename(folder) == "templates" and os.path.isfile(os.path.join(os.path.dirname(folder), CHART)):
             return SkipReason.CHART
@@ -251,7 +266,7 @@ def _classify_template(file: str) -> SkipReason:
 
 
 def _is_object(value: JsonObject) -> bool:
-    """Return whether the value looks like a Kubernetes object. Values of a chart may also have a ``kind``."""
+    """Return whether the value looks like a Kubernetes object. A ``kind`` alone may also be a value for a chart."""
     kind = value.get("kind")
     version = value.get("apiVersion", "")
     if not isinstance(kind, str) or not kind or not isinstance(version, str | None):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.node_selector import (
     NodeSelectorError,
     compile_node_selector,
@@ -26,7 +27,6 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from kschedctl.cluster import drop_nulls
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "corev1helpers.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:

@@ -108,7 +108,7 @@ def test_groups_without_limits_are_in_doubt() -> None:
 
 
 def test_nobody_is_known_to_make_nodes() -> None:
-    with pytest.raises(kschedctl.KschedctlError, match="nothing names a node group"):
+    with pytest.raises(kschedctl.KschedctlError, match="no node groups are known"):
         choose_autoscaler(kschedctl.Cluster.from_objects([]), NOW)
 
 

@@ -108,7 +108,7 @@ def test_a_pool_of_another_operating_system_gets_no_label() -> None:
 def test_the_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
     first, *_ = offered(node_class("b", "c"), pool(), node(), pod(nodeSelector={ZONE: "a"}))
     assert first.kinds == ("ChangeNodeClass",)
-    assert first.summary == "Give EC2NodeClass std a subnet in a: those that it selects are in b, c"
+    assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b, c"
 
 
 @pytest.mark.parametrize("zones", [("a", "b"), ()])

@@ -30,7 +30,7 @@ from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.replay.parallel import Workers
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 CYCLES = 20
 PLUGINS = {

@@ -25,8 +25,7 @@ from peak_memory import print_peak_memory
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.cycle import Cycle, Filtering
-from kschedctl.scheduler.engine.pre_filter import run_pre_filter
+from kschedctl.scheduler.engine.cycle import Cycle, Filtering, run_pre_filter
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import kschedctl
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
 Json = dict[str, Any]
 CLOSE = 0.05

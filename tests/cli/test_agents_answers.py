@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
     "holmes 13b: which label, and a fix": Case(
         "explain_pod",
         {"pod": "n13/user-profile-import"},
-        ("label=someLabel wanted", "no such label", "Do not select nodes by label=someLabel"),
+        ("needs label=someLabel", "no such label", "Do not select nodes by label=someLabel"),
         [SELECTING],
     ),
     "holmes 14: GPUs": Case(
@@ -141,7 +141,7 @@ RECORDED: dict[str, tuple[str, ...]] = {
     "lab/p03-gpu": ("Insufficient nvidia.com/gpu",),
     "lab/p04-unknown-extended": ("example.com/fpga",),
     "lab/p05-taint": ("nvidia.com/gpu=present:NoSchedule is not tolerated", "Tolerate"),
-    "lab/p06-nodeselector": ("disk=floppy wanted", "ssd"),
+    "lab/p06-nodeselector": ("needs disk=floppy", "ssd"),
     "lab/p11-spread": ("topology.kubernetes.io/zone=zone-a has 3 matching pods", "at most 1 is allowed"),
     "lab/p13-hostport": ("TCP port 9100 is held by platform/node-agent-",),
     "lab/p14-pvc-immediate": ("lab/immediate-unbound", "manual-immediate"),

@@ -64,7 +64,7 @@ def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, wri
     file = write(node("n1"), fits)
     assert run(*PENDING, file).code == 5
     young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
-    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 whose turn is to come")
+    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 not tried yet")
     assert (old.code, first_line(old.out)) == (1, "Unsound: pending (1 error)")
     assert "  12m  " in old.out
 
@@ -134,7 +134,7 @@ def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> No
     assert run("snapshot", "save", "-f", write(node("n1", "2"), waits), "-o", before, "-q").code == 0
     code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
     assert (code, first_line(out)) == (1, "Unsound: queue (1 warning)")
-    assert "Node n1 changed (NodeResourcesFit) woke it, and it waits" in " ".join(out.split())
+    assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("objects", [(), (node("n1"),), (pod("waits"),), (pod("placed", nodeName="n1"),)])

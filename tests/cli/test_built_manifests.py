@@ -78,11 +78,11 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        (["prod"], "error: prod: no Kubernetes object in it (--kustomize builds what is there)"),
-        (["chart"], "error: chart: no Kubernetes object in it (--helm builds what is there)"),
+        (["prod"], "error: prod: no Kubernetes object in it (build it with --kustomize)"),
+        (["chart"], "error: chart: no Kubernetes object in it (build it with --helm)"),
         (
             ["base"],
-            "base/kustomization.yaml: not built, the other files are taken as they stand: --kustomize",
+            "base/kustomization.yaml: not built, so the other files are read as they are: --kustomize",
         ),
     ],
 )

@@ -12,7 +12,7 @@ import yaml
 from kschedctl.commands.audit.latency.verdicts import _format_count_of
 from kschedctl.commands.explain.pod_group_page import _describe_pods
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.scheduler.plugins.node_resources.facts import TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import TooManyPods
 
 PLURALS = (
     *("pods", "nodes", "replicas", "workloads", "classes", "budgets", "claims", "volumes", "devices", "zones", "hosts"),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.sources.archive.file import read_archive
+from kschedctl.sources.archive_file import read_archive
 
-BEGINS = "quotas, limits and policies, by which the API server may refuse to create the pods: "
+BEGINS = "quotas, limits and policies, by which the API server may deny the pods: "
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -143,5 +143,5 @@ def test_a_simulation_says_first_whom_a_quota_refuses(run: Run, write: Write) ->
     cluster = write(node("n1"), namespace(), limit("ResourceQuota", "gold") | counts)
     result = run("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster)
     assert result.code == 1
-    said = "1 of 2 pods (2 wanted, 1 there): exceeded quota: gold, requested: pods=1, used: pods=4, limited: pods=4"
+    said = "1 of 2 pods (2 wanted, 1 exists): exceeded quota: gold, requested: pods=1, used: pods=4, limited: pods=4"
     assert " ".join(result.out.split()).startswith(f"Not created: {said}; 1 of 1 pod gets a node")

@@ -44,7 +44,7 @@ def test_pod_that_does_not_fit_exits_1_with_the_cause_first_and_then_the_message
     assert code == 1
     first, fix, *_ = lines = out.split("\n\n")[0].splitlines()
     assert first.startswith("default/web Unschedulable: Insufficient cpu (small: cpu: 2 requested, 1 free of 1")
-    assert fix == "Best fix: Add a node like small, but with 2 of cpu"
+    assert fix == "Best fix: Add a node like small, but with 2 CPUs"
     assert any(line.startswith("kube-scheduler: 0/1 nodes are available: 1 Insufficient cpu.") for line in lines)
     assert "2 requested" in out
     assert "small" in out
@@ -77,9 +77,9 @@ def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> Non
         (["zzz"], 'pod "default/zzz" not found\n'),
         (["web", "-A"], '"web" names 2 pods: shop/web, team/web'),
         (["shop/web", "-n", "team"], '"shop/web" is not in namespace "team"'),
-        (["a/b/c"], '"a/b/c" is no pod'),
-        (["/web"], '"/web" is no pod'),
-        (["shop/"], '"shop/" is no pod'),
+        (["a/b/c"], '"a/b/c" does not name a pod'),
+        (["/web"], '"/web" does not name a pod'),
+        (["shop/"], '"shop/" does not name a pod'),
         (["shop/web", "-l", "app=web"], "-l chooses among many pods"),
         (["-A", "--as-if-priority", "7"], "need a POD"),
     ],

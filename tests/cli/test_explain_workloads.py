@@ -96,7 +96,7 @@ def test_without_any_cluster_the_live_one_is_meant(
     for kind in MADE:
         code, out, err = run("explain", "-f", write(workload(kind)))
         assert (code, out) == (3, "")
-        assert "no cluster to look at" in err
+        assert "no cluster to read" in err
 
 
 def test_a_workload_that_makes_no_pods_now_is_explained_too(run: Run, write: Write) -> None:
@@ -121,7 +121,7 @@ def test_a_daemon_set_for_no_node_makes_no_pod(run: Run, write: Write) -> None:
     tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     code, _, err = run("explain", "-f", write(tainted), "-f", write(workload("DaemonSet"), name="m.json"))
     assert code == 2
-    assert "DaemonSet default/web makes no pod here" in err
+    assert "DaemonSet default/web creates no pod here" in err
 
 
 def test_the_pods_that_a_daemon_set_has_make_way(run: Run, write: Write) -> None:
@@ -321,7 +321,7 @@ def test_a_file_without_anything_to_explain_is_an_error(run: Run, write: Write) 
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     code, _, err = run("explain", "-f", write(settings), "--demo")
     assert code == 2
-    assert "no pod and nothing that makes pods, only ConfigMap" in err
+    assert "no pod and nothing that creates pods, only ConfigMap" in err
 
 
 def test_a_bound_pod_of_a_file_is_bound(run: Run, write: Write) -> None:

@@ -45,7 +45,7 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
 def test_that_there_is_nobody_to_ask_is_told(run: Run, cluster: str) -> None:
     found = run("explain", "web", "-f", cluster, "--call-extenders")
     assert found.code == 0
-    assert "note: no extender was asked: the configuration (--config) has none for these pods" in found.err
+    assert "note: no extender was called: the configuration (--config) has none for these pods" in found.err
 
 
 def test_each_pending_pod_is_asked_about(run: Run, cluster: str, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_simulations_are_replayed_from_what_was_recorded(run: Run, cluster: str,
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert asked.code == 0
-    assert "extenders answer for the cluster as they know it" in " ".join(asked.out.split())
+    assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     assert again == asked
     assert run(*common).code == 5
 
@@ -136,7 +136,7 @@ def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, 
     assert unasked.code == 5
     assert "unless extenders say otherwise" in " ".join(unasked.out.split("\n\n")[0].split())
     assert asked.code == 0
-    assert "extenders answer for the cluster as they know it" in " ".join(asked.out.split())
+    assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}
     assert {name.rpartition("~")[0] or name for name in of_pods} == {tried}
     assert run(*common, "--extender-answers", said, "-o", "wide") == asked

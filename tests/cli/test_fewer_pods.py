@@ -50,13 +50,13 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
 @pytest.mark.parametrize(
     ("found", "reasons"),
     [
-        (workload("Deployment", replicas=3, paused=True), ["it is paused: it makes no ReplicaSet, and no pods"]),
+        (workload("Deployment", replicas=3, paused=True), ["it is paused: it creates no ReplicaSet and no pods"]),
         (workload("Deployment", replicas=0), ["it wants 0 replicas"]),
         (workload("Job", suspend=True), ["it is suspended"]),
         (workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
         (
             workload("Job", {"failed": 2}, backoffLimit=4),
-            ["2 pods failed, of 4 allowed; the next comes after a delay"],
+            ["2 pods failed, of 4 allowed; the next one comes after a delay"],
         ),
         (
             workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
@@ -64,7 +64,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
         ),
         (
             workload("DaemonSet", {"desiredNumberScheduled": 1}),
-            ["it wants none on 1 of 2 nodes, which its node selection and tolerations leave out"],
+            ["it needs no pod on 1 of 2 nodes, which its node selection and tolerations exclude"],
         ),
         (workload("Job"), []),
         (workload("Deployment", replicas=1), []),
@@ -83,8 +83,8 @@ def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list
 @pytest.mark.parametrize(
     ("policy", "second", "reasons"),
     [
-        ("", {"ready": "False"}, ["2 pods after web-1 wait: it is not ready"]),
-        ("OrderedReady", {"nodeName": ""}, ["2 pods after web-1 wait: it has no node"]),
+        ("", {"ready": "False"}, ["2 pods after web-1 wait, because it is not ready"]),
+        ("OrderedReady", {"nodeName": ""}, ["2 pods after web-1 wait, because it has no node"]),
         ("Parallel", {"ready": "False"}, []),
         ("", {}, []),
     ],
@@ -106,7 +106,7 @@ def test_a_quota_is_replayed_where_nothing_tells_of_it(run: Run, write: Write) -
         "explain", "rs/web", "-n", "shop", "-f", write(node("n1"), wanted, member("ReplicaSet", "a"), quota("3", "1"))
     )
     assert found.code == 1
-    said = "ReplicaSet shop/web Not created: 2 of 5 pods (5 wanted, 3 there): exceeded quota: q, requested: pods=1"
+    said = "ReplicaSet shop/web Not created: 2 of 5 pods (5 wanted, 3 exist): exceeded quota: q, requested: pods=1"
     assert said in " ".join(found.out.split())
 
 
@@ -135,7 +135,7 @@ NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMe
 @pytest.mark.parametrize(
     ("found", "reasons"),
     [
-        (autoscaler(2, TOO_MANY), ["HorizontalPodAutoscaler h is at its maximum of 2, and would make more"]),
+        (autoscaler(2, TOO_MANY), ["HorizontalPodAutoscaler h is at its maximum of 2, and would create more pods"]),
         (autoscaler(2), ["HorizontalPodAutoscaler h is at its maximum of 2"]),
         (
             autoscaler(3, NO_METRICS),

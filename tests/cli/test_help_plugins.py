@@ -108,9 +108,7 @@ def test_arguments_are_checked_and_the_package_is_named(run: Run, write: Write, 
     module = Path(config).with_name("my_plugins.py")
     module.write_text(module.read_text().replace("return k.SUCCESS", "return True"))
     sys.modules.pop("my_plugins", None)
-    error = (
-        'plugin "Approval" of package my-plugins 1.0 fails in permit: TypeError: it answers with bool, not with Status'
-    )
+    error = 'plugin "Approval" of package my-plugins 1.0 fails in permit: TypeError: it returned bool, not Status'
     assert error in explain_with_plugins(run, write, config, "yes").err
 
 

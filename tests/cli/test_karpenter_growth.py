@@ -110,7 +110,7 @@ def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
     report = json.loads(done.out)
     limited, edited, launched = report["steps"]
     assert any("exceed limits" in note for note in limited["notes"])
-    assert "launches nothing by itself" in edited["notes"][0]
+    assert "the edit alone launches no nodes" in edited["notes"][0]
     assert launched["notes"] == ["general launches 1 node"]
     assert (launched["placed"], launched["pending"]) == (1, 0)
     assert "general-new-1" in json.dumps(report)
@@ -120,4 +120,4 @@ def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
     )
     assert json.loads(run(asked[0], str(tmp_path / "scenario.json"), *asked[2:]).out)["steps"][2] == launched
     wrong = run("whatif", json.dumps({"steps": [{"nodePool": {"name": "no", "spec": {}}}]}), *asked[2:4])
-    assert (wrong.code, 'there is no NodePool "no"' in wrong.err) == (2, True)
+    assert (wrong.code, 'NodePool "no" not found' in wrong.err) == (2, True)

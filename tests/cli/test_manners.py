@@ -23,7 +23,7 @@ def test_version_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     nobody(monkeypatch, tmp_path)
     code, out, err = run("version")
     assert (code, out.splitlines()[0]) == (0, f"Client Version: {kschedctl.__version__}")
-    assert err.startswith("note: no cluster to look at")
+    assert err.startswith("note: no cluster to read")
     code, out, err = run("version", "--context", "prod")
     assert (code, out) == (3, "")
 
@@ -140,11 +140,11 @@ def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> No
     )
     (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
     for command in ("simulate", "capacity"):
-        assert "not built, the other files are taken as they stand" in run(command, "-f", str(tmp_path), "--demo").err
+        assert "not built, so the other files are read as they are" in run(command, "-f", str(tmp_path), "--demo").err
 
 
 @pytest.mark.parametrize(("text", "told"), [("List\nitems: []", ""), ("ConfigMap", ", only ConfigMap")])
 def test_files_without_anything_to_explain(text: str, told: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(f"apiVersion: v1\nkind: {text}\n")
     code, _, err = run("explain", "-f", str(tmp_path / "x.yaml"), "--demo")
-    assert (code, err.endswith(f"nothing that makes pods{told}\n")) == (2, True), err
+    assert (code, err.endswith(f"nothing that creates pods{told}\n")) == (2, True), err

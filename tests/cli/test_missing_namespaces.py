@@ -7,7 +7,7 @@ from conftest import Run, Write, node
 
 Json = dict[str, object]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n1"}}
-TAKEN = "note: taken for created: namespace fresh"
+TAKEN = "note: assumed to be created: namespace fresh"
 NOT_FOUND = 'namespaces "fresh" not found'
 
 

@@ -123,7 +123,7 @@ def test_an_answer_without_plots_says_so(run: Run) -> None:
     assert (code, out) == (2, "")
     assert err == "error: -o svg draws plots, and this answer has none (-o html has everything)\n"
     plain = run("sampling", "--demo")
-    said = "note: this answer has no plots, and --plot adds nothing to it\n"
+    said = "note: this answer has no plots, so --plot adds nothing\n"
     assert run("sampling", "--demo", "--plot") == (plain.code, plain.out, f"{said}{plain.err}")
     assert run("sampling", "--demo", "--plot", "-q") == (plain.code, plain.out, "")
 
@@ -146,7 +146,7 @@ def test_a_terminal_is_not_given_a_png(monkeypatch: pytest.MonkeyPatch, capsys: 
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main([*PLOTTED["drain"], "-o", "png"]) == 2
-    assert capsys.readouterr() == ("", "error: -o png is no text for a terminal (write it to a file: > plot.png)\n")
+    assert capsys.readouterr() == ("", "error: -o png cannot be shown in a terminal (write it to a file: > plot.png)\n")
 
 
 def test_a_picture_is_not_watched(run: Run) -> None:

@@ -26,7 +26,7 @@ def test_no_workload_is_called_schedulable_that_cannot_be_created(run: Run, writ
     name = f"{SHORT[case['workload']['kind']]}/web"
     code, out, _ = run("explain", name, "-n", case["namespace"], "-f", cluster)
     assert code == 1
-    first, told = unfold(out).split(" Not created: 1 of 6 pods (6 wanted, 5 there): ")
+    first, told = unfold(out).split(" Not created: 1 of 6 pods (6 wanted, 5 exist): ")
     assert first == f"{case['workload']['kind']} {case['namespace']}/web"
     assert told.removeprefix("invalid: ").removeprefix("claim data-web-0: ").startswith(unfold(words(case)))
 
@@ -36,7 +36,7 @@ def test_what_scheduling_would_say_comes_after_it(run: Run, write: Write, kind: 
     cluster = write(*objects(QUOTA, replicas=3))
     report = json.loads(run("explain", kind, "-n", "adm-rs-01", "-f", cluster, "-o", "json").out)
     assert report["verdict"] == "NotCreated"
-    assert report["headline"] == f"3 of 3 pods (3 wanted, 0 there): {EXCEEDED}"
+    assert report["headline"] == f"3 of 3 pods (3 wanted, 0 exist): {EXCEEDED}"
     assert report["onceCreated"]["verdict"] == "Schedulable"
     told = report["notCreated"]
     assert (told["wanted"], told["there"], told["missing"], told["past"]) == (3, 0, 3, False)
@@ -54,13 +54,13 @@ def test_every_form_tells_it(run: Run, write: Write, form: str, asked: tuple[str
     assert code == 1
     told = json.dumps(yaml.safe_load(out)) if form == "yaml" else unfold(out)
     assert EXCEEDED in told
-    assert "3 wanted, 0 there" in told
+    assert "3 wanted, 0 exist" in told
 
 
 def test_names_alone_go_to_standard_output(run: Run, write: Write) -> None:
     outcome = run("explain", "-A", "-f", write(*objects(QUOTA, replicas=3)), "-o", "name")
     assert (outcome.code, outcome.out) == (1, "")
-    assert f"not created: Deployment adm-rs-01/web: 3 of 3 pods (3 wanted, 0 there): {EXCEEDED}" in outcome.err
+    assert f"not created: Deployment adm-rs-01/web: 3 of 3 pods (3 wanted, 0 exist): {EXCEEDED}" in outcome.err
 
 
 def test_the_overview_is_of_the_namespace_and_its_command_answers(run: Run, write: Write) -> None:
@@ -116,7 +116,7 @@ def test_a_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
             about |= {"kind": "DaemonSet", "uid": ""}
     code, out, _ = run("explain", "ds/web", "-n", "adm-rs-22", "-f", write(*documents))
     assert code == 1
-    assert unfold(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 there): {EXCEEDED}")
+    assert unfold(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 exists): {EXCEEDED}")
 
 
 def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Write, tmp_path: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Wri
     code, out, _ = run("explain", "-A", "--snapshot", shared, "-o", "json")
     (told,) = json.loads(out)["notCreated"]
     assert (code, told["missing"]) == (1, 2)
-    assert told["headline"] == "2 of 2 pods (2 wanted, 0 there): error looking up service account"
+    assert told["headline"] == "2 of 2 pods (2 wanted, 0 exist): error looking up service account"
     assert all(name not in out for name in ("web", "adm-rs", "nope"))
 
 

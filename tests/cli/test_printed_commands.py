@@ -24,7 +24,7 @@ from kschedctl.cli.options import Scope, Source
 from kschedctl.commands.audit.next_commands import CLUSTER_WIDE_COMMANDS, COMMAND_BY_RULE
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.errors import UsageError
-from kschedctl.sources.archive.file import write_archive
+from kschedctl.sources.archive_file import write_archive
 
 WITHOUT_ANSWER = {"browse", "completion", "help", "instance-types", "mcp", "schema", "provision", "watch"}
 """Commands that print what no cluster is behind, or none to type next; what browse copies has a test of its own."""

@@ -76,7 +76,7 @@ def test_a_cluster_gives_what_is_not_asked_for(run: Run, write: Write) -> None:
     assert document["assumptions"]["podsPerNode"] == 4
     assert document["assumptions"]["fromCluster"] == [
         "the number of nodes",
-        "pods that a node has room for",
+        "the number of pods for which a node has room",
         "the share in use",
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Json, Run, Write, node, pod
 
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.archive import sections
+from kschedctl.sources import archive_sections as sections
 
 PACK_PODS = sections._build_pod_record
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]

@@ -176,7 +176,7 @@ def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: 
     path = write(manifest, name="pod.json")
     found = run(command, "-f", write(*WORLD), "-f", path, DECLINED)
     assert (found.code, found.err) == (1, "")
-    assert f"Not created: 1 of 1 pod (1 wanted, 0 there): {shorten_api_message(said)}" in " ".join(found.out.split())
+    assert f"Not created: 1 of 1 pod (1 wanted, 0 exist): {shorten_api_message(said)}" in " ".join(found.out.split())
     asked = run(command, "-f", write(*WORLD), "-f", path, DECLINED, "-o", "json")
     report = json.loads(asked.out)
     (lacking,) = report["notCreated"] if command == "simulate" else [report["notCreated"]]
@@ -185,7 +185,7 @@ def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: 
         in_namespace = ("-n", manifest["metadata"]["namespace"])
         found = run(other, "pod/web", *in_namespace, "-f", write(*WORLD), "-f", path, DECLINED)
         assert (found.code, found.err) == (1, "")
-        assert f"Not created: 1 of 1 pod (1 wanted, 0 there): {shorten_api_message(said)}" in " ".join(
+        assert f"Not created: 1 of 1 pod (1 wanted, 0 exist): {shorten_api_message(said)}" in " ".join(
             found.out.split()
         )
 

@@ -57,7 +57,7 @@ def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
     assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
     shown = run("simulate", "--pending", "--snapshot", saved).out
     assert shown.endswith(f"Next\n  kschedctl remedies -A --snapshot {saved}\n")
-    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n is for manifests")
+    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n needs manifests")
     assert run("simulate", "--demo").err.startswith("error: no manifests")
 
 
@@ -98,11 +98,11 @@ def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write)
     for command in ("simulate", "explain"):
         found = run(command, "-f", write(*NODES), "-f", path)
         assert found.code == 1
-        said = "Not created: 2 of 2 pods (2 wanted, 0 there): no PriorityClass with name gold was found"
+        said = "Not created: 2 of 2 pods (2 wanted, 0 exist): no PriorityClass with name gold was found"
         assert said in " ".join(found.out.split())
         found = run(command, "-f", write(*NODES), "-f", bare)
         assert found.code == 1
-        said = "Not created: 1 of 1 pod (1 wanted, 0 there): no PriorityClass with name gold was found"
+        said = "Not created: 1 of 1 pod (1 wanted, 0 exist): no PriorityClass with name gold was found"
         assert said in " ".join(found.out.split())
     found = run("capacity", "-f", write(*NODES), "-f", path)
     assert found.code == 1
@@ -121,7 +121,7 @@ def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
         1,
         "1 pod not scheduled: 0 of 1 pod gets a node, 1 rollout stuck",
     )
-    assert "stuck: 0 of 1 new pod run, 1 old one is left" in " ".join(found.out.split())
+    assert "stuck: 0 of 1 new pod run, 1 old pod is left" in " ".join(found.out.split())
     plain = run("simulate", *files).out
     commands = [line.strip() for line in plain.splitlines() if line.startswith("  kschedctl ")]
     assert [command.split()[1] for command in commands] == ["capacity", "simulate"]
@@ -185,7 +185,7 @@ def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, 
         code, _, err = run("simulate", "-f", write(node("n1")), "-f", write(*manifests, name="m.json"))
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
-    assert "up to 150,000" in err
+    assert "the limit is 150,000 pods" in err
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_the_answer(run: Run, state: str, events: str) -> None:
     assert found.out.splitlines()[0] == (
         "1 of 2 pods placed otherwise: 1 of 2 pods went to a node that the replay has among the best"
     )
-    assert "refused by NodeResourcesFit: Insufficient cpu" in found.out
-    assert "a stale cache" in found.out
+    assert "rejected by NodeResourcesFit: Insufficient cpu" in found.out
+    assert "its cache was stale" in found.out
     assert max(map(len, found.out.splitlines()[1:])) <= 110
 
 
@@ -59,9 +59,9 @@ def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_
     soon = {**event("b", "w1", 1), "eventTime": "2026-01-01T00:00:01.300000Z"}
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [event("a", "w1", 1), soon]}))
     out = run("simulate", "--follow", str(path), "-f", state).out
-    assert "bindings that overlap could explain 1 of the 1 placed otherwise" in out
+    assert "overlapping bindings could explain 1 of the 1 placed otherwise" in out
     assert "as replayed if tried before default/a (w1, 300 ms before)" in out
-    assert "a stale cache" not in out
+    assert "its cache was stale" not in out
 
 
 def test_the_document(run: Run, state: str, events: str) -> None:
@@ -81,7 +81,7 @@ def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Writ
 @pytest.mark.parametrize("option", [["--pending"], ["--rollout"], ["--runs", "3"]])
 def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, option: list[str]) -> None:
     found = run("simulate", "--follow", events, "-f", state, *option)
-    assert (found.code, "--follow does what was really done" in found.err) == (2, True)
+    assert (found.code, "--follow repeats what was really done" in found.err) == (2, True)
 
 
 def test_files_without_events(run: Run, state: str) -> None:

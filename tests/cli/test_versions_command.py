@@ -15,12 +15,14 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 def test_all_and_two(run: Run) -> None:
     code, out, err = run("versions")
     assert (code, err) == (0, "")
-    assert out.startswith("What changed in kube-scheduler from 1.30 to 1.37")
+    assert out.startswith("Replayed changes of kube-scheduler from 1.30 to 1.37")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert out.startswith("What differs between kube-scheduler 1.34.1 and 1.34.2")
+    assert out.startswith("Replayed differences between kube-scheduler 1.34.1 and 1.34.2")
     assert "Feature gates" not in out
-    assert run("versions", "1.35.1", "1.35").out.startswith("Nothing differs between kube-scheduler 1.35.1 and 1.35")
+    assert run("versions", "1.35.1", "1.35").out.startswith(
+        "No replayed differences between kube-scheduler 1.35.1 and 1.35"
+    )
 
 
 @pytest.mark.parametrize(("arguments", "last"), [([], "1.37"), (["1.33", "1.36"], "1.36")])
@@ -42,7 +44,7 @@ def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.Monkey
 
 def test_wrong_use(run: Run) -> None:
     code, _, err = run("versions", "1.33")
-    assert (code, "what is 1.33 to be compared with?" in err) == (2, True)
+    assert (code, "needs a second version to compare 1.33 with" in err) == (2, True)
     code, _, err = run("versions", "1.33", "1.99")
     assert (code, "'1.99' is not supported" in err) == (2, True)
 

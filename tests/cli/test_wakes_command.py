@@ -11,7 +11,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.commands.schema import DOCUMENTS, build_schema
-from kschedctl.sources.archive.file import write_archive
+from kschedctl.sources.archive_file import write_archive
 
 DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
 """Kind -> the name of its schema."""
@@ -39,7 +39,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
     code, out, err = run("wakes", "waits", "-f", cluster)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "default/waits refused by NodeResourcesFit; 5 kinds of change wake it"
-    assert "  - a node is added that offers 3 cpu" in out
+    assert "  - a node that offers 3 cpu is added" in out
     assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
     assert run("wakes", "fits", "-f", cluster).out == "default/fits fits now: nothing has to wake it\n"
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.times import parse_microseconds
-from kschedctl.cluster import FIELDS, Cluster, convert, drop_nulls
+from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
 from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_round
 from kschedctl.descheduling.evictions import EvictionCounter

@@ -13,6 +13,6 @@ def test_the_only_fix_gets_the_cloud_controller_manager_running(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
-    assert fixes.startswith("Get the cloud controller manager running: both nodes still have the taint")
+    assert fixes.startswith("Start the cloud controller manager: both nodes still have the taint")
     for unwanted in ("olerate the taint", "emove the taint", "Wait until", "Add a node"):
         assert unwanted not in fixes

@@ -13,4 +13,4 @@ def test_the_node_class_gets_a_subnet_before_the_pod_goes_elsewhere(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
-    assert fixes.startswith("Give EC2NodeClass std a subnet in eu-1a: those that it selects are in eu-1b, eu-1c")
+    assert fixes.startswith("Give EC2NodeClass std a subnet in eu-1a: the subnets that it selects are in eu-1b, eu-1c")

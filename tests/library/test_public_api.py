@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.errors import KschedctlError
-from kschedctl.sources.archive.file import write_archive
+from kschedctl.sources.archive_file import write_archive
 
 NODE = {
     "apiVersion": "v1",

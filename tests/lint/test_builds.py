@@ -213,7 +213,7 @@ def test_values_are_for_helm(lint: Lint, install: Callable[..., Any]) -> None:
     assert lint(CHART, "--helm", "--values", "web/values.yaml")[0] == 1
     assert asked()[0][1:3] == ["--values", "web/values.yaml"]
     code, _, said = lint(CHART, "--values", "web/values.yaml")
-    assert (code, said) == (2, "error: --values is for charts (add --helm)\n")
+    assert (code, said) == (2, "error: --values needs --helm\n")
 
 
 def test_a_chart_that_cannot_be_rendered_is_a_finding(lint: Lint, install: Callable[..., Any]) -> None:

@@ -38,7 +38,7 @@ class Nowhere:
     file = ""
     source = build = ""
 
-    def file_of(self, path: tuple[str | int, ...]) -> str:
+    def find_file(self, path: tuple[str | int, ...]) -> str:
         return ""
 
     def locate(self, path: tuple[str | int, ...]) -> tuple[int, int]:

@@ -14,11 +14,11 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.sources.builds import helm_guard
-from kschedctl.sources.builds.helm_guard import explain_refusal
+from kschedctl.sources.builds.helm_guard import explain_disallowed_call
 
 CHART = "helmCharts: [{name: web, repo: https://charts.example, %s}]\n"
 OPTION = "would be an option of helm"
-CONFIGURED = "a repository does not say where helm has its configuration and plugins"
+CONFIGURED = "a repository must not choose helm's configuration and plugin folders"
 ELSEWHERE = "leads to another folder"
 
 SMUGGLED = {
@@ -40,7 +40,7 @@ SMUGGLED = {
     ),
     "a downloader": (
         "helmCharts: [{name: web, repo: 'secrets+exec://x'}]\n",
-        'helmCharts[0].repo: "secrets+exec://x" is fetched neither by HTTP nor from a registry',
+        'helmCharts[0].repo: "secrets+exec://x" is neither an HTTP URL nor in an OCI registry',
     ),
     "a name of another folder": ("helmCharts: [{name: ../web}]\n", f'helmCharts[0].name: "../web" {ELSEWHERE}'),
     "a version of another folder": (CHART % "version: /etc", f'helmCharts[0].version: "/etc" {ELSEWHERE}'),
@@ -123,7 +123,7 @@ def test_in_files_of_generators(list_messages: Callable[..., tuple[str, str]]) -
 @pytest.mark.parametrize("home", ["../../elsewhere", "/etc"])
 def test_charts_are_written_into_the_repository_only(home: str, list_messages: Callable[..., tuple[str, str]]) -> None:
     message = list_messages({"a/kustomization.yaml": f"helmGlobals: {{chartHome: {home}}}\n"})[1]
-    assert message.endswith("is outside of the repository, and charts are not written there; it is not built")
+    assert message.endswith("is outside of the repository, where charts must not be written; it is not built")
 
 
 MADE = {name: os.path.join(tempfile.gettempdir(), "kustomize-helm-1", "helm") for name in helm_guard.HOME_VARIABLES}
@@ -151,24 +151,30 @@ REFUSED = [
     (["template", "web", f"{HOME}/web", "--namespace", "--kubeconfig=/x"], '"--kubeconfig=/x" would be an option'),
     (["template", "web", f"{HOME}/web", "--name-template", '{{env "A"}}'], "reads the environment"),
     (["pull", "--untar", "--untardir", "/etc", "web"], "outside of the repository"),
-    (["pull", "--untar", "--untardir", HOME, "--repo", "s3://x", "web"], "neither by HTTP nor from a registry"),
-    (["pull", "--untar", "--untardir", HOME, "secrets://x"], "neither by HTTP nor from a registry"),
+    (
+        ["pull", "--untar", "--untardir", HOME, "--repo", "s3://x", "web"],
+        "is neither an HTTP URL nor in an OCI registry",
+    ),
+    (["pull", "--untar", "--untardir", HOME, "secrets://x"], "is neither an HTTP URL nor in an OCI registry"),
 ]
 
 
 @pytest.mark.parametrize("arguments", ALLOWED, ids=" ".join)
 def test_what_kustomize_itself_asks_helm_for_is_run(arguments: list[str]) -> None:
-    assert explain_refusal(arguments, MADE, "/repository") == ""
+    assert explain_disallowed_call(arguments, MADE, "/repository") == ""
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
 def test_what_it_does_not_is_refused(arguments: list[str], message: str) -> None:
-    assert message in explain_refusal(arguments, MADE, "/repository")
+    assert message in explain_disallowed_call(arguments, MADE, "/repository")
 
 
 def test_a_home_that_kustomize_did_not_make_is_refused() -> None:
     homes = MADE | {"HELM_DATA_HOME": "/repository/home"}
-    assert explain_refusal(ALLOWED[0], homes, "/repository") == f'HELM_DATA_HOME is "/repository/home": {CONFIGURED}'
+    assert (
+        explain_disallowed_call(ALLOWED[0], homes, "/repository")
+        == f'HELM_DATA_HOME is "/repository/home": {CONFIGURED}'
+    )
 
 
 @pytest.mark.parametrize(("name", "code", "out"), [("web", 0, "template web /c"), ("--post-renderer=x", 1, "")])

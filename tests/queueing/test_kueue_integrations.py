@@ -10,22 +10,44 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.objects import ObjectMeta, Pod, PodAnnotations, PodMeta, PodSpec, PodTemplateSpec, PriorityClass
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import (
+    Container,
+    Namespace,
+    ObjectMeta,
+    Pod,
+    PodAnnotations,
+    PodMeta,
+    PodSpec,
+    PodTemplateSpec,
+    PriorityClass,
+    ResourceRequirements,
+)
+from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.api.ownership import Owner
-from kschedctl.api.queueing import KueueWorkload, SliceConstraint, TopologyRequest, WorkloadPriorityClass
+from kschedctl.api.queueing import (
+    QUEUE_LABEL,
+    KueueRelease,
+    KueueWorkload,
+    LocalQueue,
+    SliceConstraint,
+    TopologyRequest,
+    WorkloadPriorityClass,
+)
 from kschedctl.api.workloads import Deployment, DeploymentSpec, Job, JobSpec, StatefulSet, StatefulSetSpec, get_identity
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.feature_gates import KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.integrations import (
     MIN_PARALLELISM_ANNOTATION,
     PRIORITY_CLASS_LABEL,
-    QUEUE_LABEL,
     NotIntegratedError,
     PriorityClasses,
+    WorkloadBuilder,
     build_workload_name,
-    build_workloads,
-    find_queue_name,
 )
+from kschedctl.queueing.kueue.managed_jobs import ManagedJobs
+from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash
 
 _GATES = build_feature_gates(KueueRelease.V0_20, {})
 _CREATED = "2026-03-01T00:00:00Z"
@@ -40,7 +62,7 @@ def _build_job(annotations: dict[str, str] | None = None, labels: dict[str, str]
 
 def _build(job: Any, classes: PriorityClasses | None = None, gates: Any = _GATES) -> tuple[KueueWorkload, ...]:
     """Build the Workloads of a job."""
-    return build_workloads(get_identity(job), job, classes or PriorityClasses(), gates, _CREATED)
+    return WorkloadBuilder(classes or PriorityClasses(), gates, _CREATED).build_workloads(get_identity(job), job, "q")
 
 
 @pytest.mark.parametrize(
@@ -173,13 +195,111 @@ def test_a_stateful_set_is_one_workload_of_all_its_replicas() -> None:
     assert [(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets] == [("main", 3)]
 
 
-def test_the_label_of_a_pod_template_makes_the_pods_of_a_job_no_workload() -> None:
-    template = PodTemplateSpec(PodMeta(labels={QUEUE_LABEL: "q"}))
-    assert not find_queue_name(Job(ObjectMeta("job", "ns"), JobSpec(template=template)))
-    assert find_queue_name(Deployment(ObjectMeta("web", "ns"), DeploymentSpec(template=template))) == "q"
+@pytest.mark.parametrize(
+    ("requests", "name"),
+    [({}, "a9f06f3a"), ({"cpu": "1"}, "dc85db45"), ({"memory": "1Gi", "cpu": "1"}, "4ebdd4a6")],
+)
+def test_the_role_of_a_pod_is_the_hash_that_kueue_computes(requests: dict[str, str], name: str) -> None:
+    assert compute_role_hash(PodSpec((Container(resources=ResourceRequirements(requests)),))) == name
 
 
-def test_groups_of_pods_are_not_replayed() -> None:
-    labels = {QUEUE_LABEL: "q", "kueue.x-k8s.io/pod-group-name": "g"}
-    with pytest.raises(NotIntegratedError, match="groups of pods"):
-        _build(Pod(PodMeta("p", "ns", labels=labels)))
+def _build_member(name: str, requests: dict[str, str], total: str = "3", queue: str = "q", fast: str = "") -> Pod:
+    """Build a pod of group g."""
+    annotations = PodAnnotations(pod_group_total_count=total, pod_group_fast_admission=fast)
+    labels = {QUEUE_LABEL: queue, "kueue.x-k8s.io/pod-group-name": "g"}
+    container = Container(resources=ResourceRequirements(requests))
+    return Pod(PodMeta(name, "ns", labels=labels, annotations=annotations), PodSpec((container,)))
+
+
+def _build_group(*pods: Pod) -> KueueWorkload:
+    """Build the Workload of a group of pods."""
+    return build_group_workload(pods, "q", WorkloadBuilder(PriorityClasses(), _GATES, _CREATED))
+
+
+def test_pods_of_a_group_that_request_the_same_are_one_pod_set() -> None:
+    small, large = {"cpu": "1"}, {"cpu": "1", "memory": "1Gi"}
+    workload = _build_group(_build_member("a", small), _build_member("b", large), _build_member("c", small))
+    assert workload.metadata.name == "g"
+    assert [(p.name, p.count) for p in workload.spec.pod_sets] == [("4ebdd4a6", 1), ("dc85db45", 2)]
+    assert [owner.name for owner in workload.metadata.owner_references] == ["a", "b", "c"]
+
+
+def test_one_pod_is_enough_for_a_group_with_fast_admission() -> None:
+    workload = _build_group(_build_member("a", {"cpu": "1"}, fast="true"))
+    assert [(p.name, p.count) for p in workload.spec.pod_sets] == [("dc85db45", 3)]
+
+
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        ([_build_member("a", {})], "1 of the 3 pods"),
+        ([_build_member("a", {}, total="0")], "'0' is not a number of pods"),
+        ([_build_member("a", {}, "2"), _build_member("b", {}, "2", queue="other")], "different LocalQueues"),
+        ([_build_member("a", {}, "2"), _build_member("b", {}, "3")], "different numbers"),
+    ],
+)
+def test_an_incomplete_group_makes_no_workload(pods: list[Pod], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _build_group(*pods)
+
+
+def test_each_replica_of_a_leader_worker_set_is_a_workload() -> None:
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": {}}}
+    resource = OperatorResource(ObjectMeta("llm", "ns", labels={QUEUE_LABEL: "q"}), spec)
+    builder = WorkloadBuilder(PriorityClasses(), _GATES, _CREATED)
+    workloads = builder.build_workloads(Owner("LeaderWorkerSet", "ns", "llm"), resource, "q")
+    assert [w.spec.pod_sets[0].count for w in workloads] == [4, 4]
+    assert [w.metadata.name[: len("leaderworkerset-llm-0")] for w in workloads] == [
+        "leaderworkerset-llm-0",
+        "leaderworkerset-llm-1",
+    ]
+
+
+def test_an_integration_that_is_not_known_is_named() -> None:
+    resource = OperatorResource(ObjectMeta("app", "ns", labels={QUEUE_LABEL: "q"}), {"driver": {}})
+    builder = WorkloadBuilder(PriorityClasses(), _GATES, _CREATED)
+    with pytest.raises(NotIntegratedError, match="integration for SparkApplication is not replayed"):
+        builder.build_workloads(Owner("SparkApplication", "ns", "app"), resource, "q")
+
+
+_TEMPLATE = PodTemplateSpec(PodMeta(labels={QUEUE_LABEL: "q"}))
+_LABELLED = Job(ObjectMeta("job", "ns", labels={QUEUE_LABEL: "q"}))
+_UNLABELLED = Job(ObjectMeta("job", "ns"))
+_MANAGE_ALL = {"manageJobsWithoutQueueName": True}
+
+
+@pytest.mark.parametrize(
+    ("job", "configuration", "queue"),
+    [
+        (_LABELLED, {}, "q"),
+        (_LABELLED, {"integrations": {"frameworks": ["pod"]}}, None),
+        (_LABELLED, {"integrations": {}}, "q"),
+        (_UNLABELLED, {}, None),
+        (_UNLABELLED, _MANAGE_ALL, ""),
+        (_UNLABELLED, {**_MANAGE_ALL, "managedJobsNamespaceSelector": {"matchLabels": {"team": "ml"}}}, None),
+        (Job(ObjectMeta("job", "kube-system")), _MANAGE_ALL, None),
+        (Job(ObjectMeta("job", "with-default")), {}, "default"),
+        (Pod(PodMeta("p", "ns", labels={QUEUE_LABEL: "q"})), {"integrations": {"frameworks": ["batch/job"]}}, None),
+        (Job(ObjectMeta("job", "ns"), JobSpec(template=_TEMPLATE)), {}, None),
+        (Deployment(ObjectMeta("web", "ns"), DeploymentSpec(template=_TEMPLATE)), {}, "q"),
+        (Deployment(ObjectMeta("web", "ns", labels={QUEUE_LABEL: "q"})), {}, "q"),
+    ],
+)
+def test_the_configuration_decides_which_jobs_are_managed(
+    job: Any, configuration: JsonObject, queue: str | None
+) -> None:
+    default = LocalQueue(ObjectMeta("default", "with-default"))
+    cluster = Cluster.of({"LocalQueue": [default], "Namespace": [Namespace(ObjectMeta("ns"))]})
+    assert ManagedJobs(cluster, configuration).find_queue(get_identity(job), job) == queue
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"integrations": {"frameworks": "pod"}},
+        {"managedJobsNamespaceSelector": {"matchExpressions": [{"operator": "Near"}]}},
+    ],
+)
+def test_a_malformed_configuration_is_refused(configuration: JsonObject) -> None:
+    with pytest.raises(InputError, match="Kueue's Configuration"):
+        ManagedJobs(Cluster.from_objects([]), configuration)

@@ -21,6 +21,7 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import PodCount
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.summary import CostKind, FixCost
 
 ALL = pytest.mark.parametrize(
     "document",
@@ -276,7 +277,20 @@ def test_room_runs_out_in_steps(opened: Opens) -> None:
     assert "nodes over new pods: nodes from 2 at 0 to 0 at 3" in drawing.locator("desc").text_content()
 
 
-def test_sections_of_an_audit_are_folded_under_their_answers_and_a_link_unfolds_one(opened: Opens) -> None:
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, width: int) -> None:
+    costs = (FixCost(CostKind.EVICTS, "evicts shop/a"),)
+    fix = Remedy("Delete shop/a", "operator", None, ("n1",), ("kubectl delete pod -n shop a",), (), costs=costs)
+    page = opened(replace(many(12), verdict="Unschedulable", remedies=(fix,)), viewport={"width": width, "height": 844})
+    tile = page.locator(".tiles div", has_text="best fix")
+    expect(tile).to_contain_text("Delete shop/a")
+    expect(tile).to_contain_text("evicts shop/a")
+    box = tile.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 844
+
+
+def test_sections_of_an_audit_are_folded_under_their_states_and_a_link_unfolds_one(opened: Opens) -> None:
     def section(name: str) -> CreationSection:
         finding = Finding(name, "warning", f"Pod d/{name}", "", f"{name} is wrong", "", name)
         return CreationSection(title=name, headline=f"{name}: 1 found", state="findings", findings=(finding,))
@@ -285,7 +299,8 @@ def test_sections_of_an_audit_are_folded_under_their_answers_and_a_link_unfolds_
     page = opened(Audit(headline="Unsound", state="findings", sections=tuple(map(section, names))))
     for name in names:
         expect(page.get_by_text(f"{name} is wrong")).not_to_be_visible()
-        expect(page.locator("summary", has_text=f"{name}: 1 found")).to_be_visible()
+        expect(page.locator("summary", has_text=name).get_by_text("1 warning")).to_be_visible()
+        expect(page.get_by_text(f"{name}: 1 found")).to_have_count(1)
     page.get_by_role("link", name="two").click()
     expect(page.get_by_text("two is wrong")).to_be_visible()
     expect(page.get_by_text("one is wrong")).not_to_be_visible()

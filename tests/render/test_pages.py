@@ -192,8 +192,8 @@ def test_victims_for_which_others_may_stand() -> None:
     rows = [row.strip() for row in section(text(replace(UNSCHEDULABLE, preemption=preemption)), "Preemption")]
     first = next(i for i, row in enumerate(rows) if row.startswith("- n3"))
     said = " ".join(rows[first:])
-    memory = "are equal in priority and start; kube-scheduler takes them in the order of its memory"
-    assert f"n3: shop/older, shop/same {memory}, so others may go than shop/older" in said
+    memory = "have the same priority and start time; kube-scheduler takes them in an arbitrary order"
+    assert f"n3: shop/older, shop/same {memory}, so it may evict others than shop/older" in said
     assert "n2: shop/old" not in said
     everything = text(replace(UNSCHEDULABLE, preemption=preemption), all_nodes=True)
     assert f"n2: shop/old, batch/job {memory}" in " ".join(everything.split())

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kschedctl.render.columns import break_long_words
-from kschedctl.render.page import UNFOLDED, Block, Bullets, Command, Heading, Marked, Paragraph, Stack, Style, Table
+from kschedctl.render.page import (
+    UNFOLDED,
+    Block,
+    Bullets,
+    Command,
+    Heading,
+    Marked,
+    Paragraph,
+    Stack,
+    Style,
+    Table,
+    list_lines,
+)
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column, Tone
 
@@ -44,7 +56,28 @@ def characters(text: str) -> Counter[str]:
 def test_folding_keeps_every_character_within_the_width(block: Block, width: int) -> None:
     lines = render_text((block,), Style(width=width)).split("\n")
     assert all(cell_len(line) <= width for line in lines)
-    assert characters("".join(lines)) == characters(render_text((block,), Style(width=UNFOLDED)))
+    contents = list_cell_texts(block) if isinstance(block, Table) else [render_text((block,), Style(width=UNFOLDED))]
+    assert not characters("".join(contents)) - characters("".join(lines))
+
+
+def list_cell_texts(table: Table) -> list[str]:
+    """Return the texts of all cells, and the note. Names of columns are repeated or left out where rows are cards."""
+    lines = [line.text for row in table.rows for cell in row for line in list_lines(cell)]
+    return [*lines, table.note]
+
+
+def test_rows_become_cards_if_the_columns_do_not_fit() -> None:
+    columns = (
+        Column("pool"),
+        *(Column(name, right=True) for name in ("nodes", "ready", "free cpu", "free memory", "pending pods")),
+    )
+    table = Table((*columns, Column("taints")), (("general", "8", "7", "8.5", "78Gi", "2", "a=b:NoSchedule"),))
+    assert render_text((table,), Style(width=45)).splitlines() == [
+        "  general",
+        "    taints: a=b:NoSchedule",
+        "    nodes: 8, ready: 7, free cpu: 8.5, free",
+        "    memory: 78Gi, pending pods: 2",
+    ]
 
 
 @given(BLOCKS, st.integers(40, 200))

@@ -168,7 +168,7 @@ def test_a_surge_needs_room_in_the_quota() -> None:
     assert (lacking.wanted, lacking.missing) == (3, 3)
     (failure,) = lacking.failures
     assert failure.message.endswith("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3")
-    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old ones are left"
+    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old pods are left"
     assert not report.good
 
 
@@ -196,7 +196,7 @@ def test_capacity_says_what_ends_first() -> None:
 def test_a_manifest_that_is_explained() -> None:
     report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
     assert report.verdict == "NotCreated"
-    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 there): exceeded quota: q, requested: pods=1")
+    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 exists): exceeded quota: q, requested: pods=1")
     assert report.once_created is not None
     assert report.once_created.verdict == "Schedulable"
 

@@ -35,7 +35,7 @@ def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
     assert (found.wanted, found.there, found.missing, found.object, found.past) == (6, 5, 1, "Pod", False)
-    assert found.headline.startswith("1 of 6 pods (6 wanted, 5 there): ")
+    assert found.headline.startswith("1 of 6 pods (6 wanted, 5 exist): ")
     assert found.headline.endswith(words(case))
     warnings = [event for event in case["events"] if event["type"] == "Warning"]
     assert found.failures[0].times == max(event["count"] for event in warnings)
@@ -58,7 +58,7 @@ def test_an_event_alone_tells_it_where_workloads_were_not_read() -> None:
     (found,) = creations(documents, assume_complete=False).report_current()
     assert found.workload == "Deployment adm-rs-01/web"  # by the hash in the pod's labels
     assert (found.wanted, found.there, found.missing) == (None, 1, None)
-    assert found.headline.startswith("pods (1 there, how many are wanted is not known): exceeded quota")
+    assert found.headline.startswith("pods (1 exists, the wanted number is unknown): exceeded quota")
     assert creations(documents).report_current() == ()  # all is known: its ReplicaSet is gone
 
 
@@ -70,7 +70,7 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
     told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
     assert told.past
-    assert told.headline.startswith("some could not be created 10m ago, all are there now: exceeded quota")
+    assert told.headline.startswith("some could not be created 10m ago, all exist now: exceeded quota")
 
 
 @pytest.mark.parametrize(("created", "past"), [(BEFORE, False), (TIME, False), (LATER, True)])
@@ -133,7 +133,7 @@ def test_the_surge_of_a_rollout_is_wanted_too() -> None:
     deployment = of_kind(documents, "Deployment")  # the same where only the Deployment was printed
     deployment["status"] |= {"replicas": 3, "updatedReplicas": 0}
     (alone,) = creations([*without(documents, "ReplicaSet", "Event"), *pods]).report_current()
-    assert alone.headline.startswith("pods of its new template (3 wanted, 3 there): exceeded quota")
+    assert alone.headline.startswith("pods of its new template (3 wanted, 3 exist): exceeded quota")
 
 
 def test_a_deployment_whose_replica_set_cannot_be_created() -> None:
@@ -144,7 +144,7 @@ def test_a_deployment_whose_replica_set_cannot_be_created() -> None:
     of_kind(documents, "Deployment")["status"]["conditions"] = [condition]
     (found,) = creations(documents).report_current()
     assert (found.object, found.missing) == ("ReplicaSet", None)
-    assert found.headline == "its new ReplicaSet (3 wanted, 0 there): replicasets.apps web-5d: exceeded quota: rq"
+    assert found.headline == "its new ReplicaSet (3 wanted, 0 exist): replicasets.apps web-5d: exceeded quota: rq"
 
 
 def cron_event(message: str) -> Json:

@@ -213,7 +213,7 @@ WORLDS = {
     "runtime class of other nodes": World(
         [LABELLED, KATA],
         pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
-        ("set nodeSelector rt=kata, as RuntimeClass kata has it",),
+        ("set nodeSelector rt=kata, like RuntimeClass kata",),
     ),
     "overhead": World(
         [LABELLED, KATA],
@@ -223,7 +223,7 @@ WORLDS = {
     "namespace of other nodes": World(
         [LABELLED, POOLED, SERVER],
         pods(1, nodeSelector={"rt": "runc"}),
-        ("set nodeSelector rt=kata, as the namespace has it",),
+        ("set nodeSelector rt=kata, like the namespace",),
     ),
     "all at once": World(
         [shop(), account(), quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],

@@ -242,7 +242,7 @@ REFUSED = {
         META | {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"},
         'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/v1beta3"',
     ),
-    "no object": ([META], "a KubeSchedulerConfiguration is an object"),
+    "no object": ([META], "a KubeSchedulerConfiguration must be an object"),
     "wrong case": ({**META, "Profiles": []}, 'strict decoding error: unknown field "Profiles"'),
     "unknown in list": (profile(bogus=1), 'strict decoding error: unknown field "profiles[0].bogus"'),
     "unknown in args": (

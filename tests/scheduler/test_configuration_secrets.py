@@ -14,7 +14,7 @@ import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED, redact_secrets
-from kschedctl.sources.archive.file import read_archive, write_archive
+from kschedctl.sources.archive_file import read_archive, write_archive
 
 SECRET = "aHVudGVyMg=="  # hunter2
 CONFIGURATION: dict[str, Any] = {

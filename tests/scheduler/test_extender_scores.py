@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError, parse_host_priorities
+from kschedctl.scheduler.engine.extenders import ExtenderError, parse_host_priorities
 
 
 @pytest.mark.parametrize("score", [-(2**63), 0, 2**63 - 1])

@@ -336,7 +336,7 @@ def test_what_cannot_be_reserved_is_the_outcome() -> None:
     (outcome,) = reserving({"dearestNode": "error"}).run([0])
     assert (outcome.verdict, outcome.row) == ("Error", -1)
     assert outcome.message == 'running Reserve plugin "Labelling": nothing left'
-    with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it changes ConfigMap; what is reserved"):
+    with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it changes ConfigMap, not one of"):
         reserving({"dearestNode": "ConfigMap"}).run([0])
 
 
@@ -374,29 +374,29 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ("Letters", None, "cannot be loaded: TypeError: kinds has unknown names: Node"),
         ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: Secret"),
         ("Untyped", None, "cannot be loaded: TypeError: args_type is int, not a msgspec.Struct"),
-        ("Undeclared", None, "cannot be made: TypeError: it runs at score, which it does not declare"),
-        ("Odd", 5, "cannot be made: AttributeError: 'int' object has no attribute 'get'"),
-        ("Refusing", None, "cannot be made: PluginError: not with these arguments"),
-        ("Leaving", None, "cannot be made: SystemExit: 3"),
+        ("Undeclared", None, "cannot be built: TypeError: it runs at score, which it does not declare"),
+        ("Odd", 5, "cannot be built: AttributeError: 'int' object has no attribute 'get'"),
+        ("Refusing", None, "cannot be built: PluginError: not with these arguments"),
+        ("Leaving", None, "cannot be built: SystemExit: 3"),
         ("Crashing", None, "fails in filter: KeyError: 'gone'"),
-        ("Nonsense", None, "fails in pre_filter: TypeError: it answers with NoneType, not with PreFilterResult"),
+        ("Nonsense", None, "fails in pre_filter: TypeError: it returned NoneType, not PreFilterResult"),
         ("Short", None, "fails in filter: TypeError: its mask is bool (2,), not one boolean for each of 1 nodes"),
         ("Queue", None, "fails in pre_enqueue: PluginError: no such answer here"),
-        ("Half", None, "cannot be loaded: TypeError: it has score, but not normalize: at score it needs score"),
+        ("Half", None, "cannot be loaded: TypeError: it has score, but not normalize: score needs score"),
         (
             "Coded",
             None,
-            "fails in filter: TypeError: it answers with code Success, not with one of Error, Unschedulable",
+            "fails in filter: TypeError: it returned code Success, not one of Error, Unschedulable",
         ),
-        ("Numbered", None, "fails in filter: TypeError: its reasons are (5,), not several texts"),
+        ("Numbered", None, "fails in filter: TypeError: its reasons are (5,), not a collection of strings"),
         ("Stating", None, "fails in filter: TypeError: its fact is dict, not a function of the row"),
         ("Fact", {"letter": "raises"}, "fails in a fact: ZeroDivisionError: "),
-        ("Fact", {"letter": "number"}, "fails in a fact: TypeError: it answers with int, not with words"),
+        ("Fact", {"letter": "number"}, "fails in a fact: TypeError: it returned int, not text"),
         ("Fact", {"letter": "late"}, "fails in a fact: PluginError: too late"),
         ("Far", None, "fails in filter: TypeError: its distance is int64 (1,), not one float for each of 1 nodes"),
-        ("Naming", None, "fails in pre_filter: TypeError: its node_names are 'n1', not several texts"),
-        ("Permitting", {"letter": "x"}, "fails in permit: TypeError: it answers with code Error, not with one of"),
-        ("Spelling", {"letter": "x"}, "fails in permit: TypeError: its reasons are 'no', not several texts"),
+        ("Naming", None, "fails in pre_filter: TypeError: its node_names are 'n1', not a collection of strings"),
+        ("Permitting", {"letter": "x"}, "fails in permit: TypeError: it returned code Error, not one of"),
+        ("Spelling", {"letter": "x"}, "fails in permit: TypeError: its reasons are 'no', not a collection of strings"),
     ],
 )
 def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: object, says: str) -> None:
@@ -415,7 +415,7 @@ def test_what_it_prints_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None
 def test_scores_are_whole_numbers() -> None:
     with pytest.raises(ThirdPartyError) as caught:
         explain_pod("Floats", {"letter": "x"}, nodes=("n1", "n2"))
-    assert "fails in score: TypeError: it answers with float64 (2,), not with one integer for each" in str(caught.value)
+    assert "fails in score: TypeError: it returned float64 (2,), not one integer for each" in str(caught.value)
 
 
 def test_it_does_not_matter_to_a_configuration_that_does_not_use_it() -> None:

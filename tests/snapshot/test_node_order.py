@@ -8,7 +8,7 @@ from plugin_cases import cases
 
 from kschedctl.api.objects import Node, ObjectMeta
 from kschedctl.cluster import convert
-from kschedctl.snapshot.node_order import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
+from kschedctl.snapshot.nodes import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
 
 
 def order(documents):

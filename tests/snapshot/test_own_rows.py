@@ -8,7 +8,7 @@ from small import node, pod
 
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.own_rows import OwnRows
+from kschedctl.snapshot.fork import OwnRows
 
 
 def test_some_rows_as_if_they_held_more_pods() -> None:
@@ -23,5 +23,5 @@ def test_some_rows_as_if_they_held_more_pods() -> None:
 
 def test_what_is_not_shown_is_named() -> None:
     view = Scheduler(kschedctl.Cluster.from_objects([node("n1")])).view
-    with pytest.raises(AttributeError, match="OWN_ROW is shown no count_by_node"):
+    with pytest.raises(AttributeError, match="OWN_ROW cannot read count_by_node"):
         _ = OwnRows(view, np.array([0])).count_by_node

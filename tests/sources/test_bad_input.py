@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "recursive.yaml": ("a: &a [*a]", "document 1, line 1: unknown anchor 'a', or one that contains itself"),
     "python.yaml": (
         "a: !!python/object:os.system x",
-        "document 1, line 1: the tag tag:yaml.org,2002:python/object:os.system means nothing to Kubernetes",
+        "document 1, line 1: Kubernetes does not support the tag tag:yaml.org,2002:python/object:os.system",
     ),
     "infinite.yaml": ("a: .inf", "document 1, line 1: unsupported value: inf"),
     "deep.json": ('{"a":' + "[" * 100_000, "document 1: nested more than 100 levels deep"),
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "binary.yaml": (bytes(range(256)), "neither JSON nor YAML, but binary data"),
     "surrogate.json": (
         '{"kind":"Pod","metadata":{"name":"\\ud800"}}',
-        "document 1: holds half of a surrogate pair, which is not text",
+        "document 1: contains half of a surrogate pair, which is not valid text",
     ),
     "no-kind.yaml": ("replicas: 1", "document 1: not a Kubernetes object: it has no kind"),
     "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got array"),
@@ -137,7 +137,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "no-name.json": ('{"kind":"Node","metadata":{}}', "document 1, metadata.name: required"),
     "status.json": (
         '{"kind":"Status","status":"Failure"}',
-        "document 1: a Status is no object of a cluster (print the objects with -o json or -o yaml)",
+        "document 1: a Status is not an object of a cluster (print the objects with -o json or -o yaml)",
     ),
     "empty.yaml": ("", "no Kubernetes object in it"),
     "comments.yaml": ("# nothing\n---\n---\n", "no Kubernetes object in it"),
@@ -183,8 +183,8 @@ class _Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     ("head", "filler", "message"),
     [
-        ("", "a", "neither JSON nor YAML: its first line has no end"),
-        ("", "[", "neither JSON nor YAML: its first line has no end"),
+        ("", "a", "neither JSON nor YAML: the first line is longer than 64 KiB"),
+        ("", "[", "neither JSON nor YAML: the first line is longer than 64 KiB"),
         ("", "\0", "neither JSON nor YAML, but binary data"),
         ('{"kind":"', "a", "larger than 256 MiB (only JSON lists can be larger)"),
         ('{"kind":"PodList","items":[{"', "a", "document 1, items[0]: larger than 64 MiB"),
@@ -231,7 +231,7 @@ def test_a_second_configuration_is_refused() -> None:
 @pytest.mark.parametrize("text", ['{"kind":"KubeSchedulerConfiguration","a":"\\ud800"}', '{"kind":"X","\\uDFFF":1}'])
 def test_half_a_surrogate_pair_is_no_text_anywhere(text: str, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(text)
-    with pytest.raises(InputError, match="document 1: holds half of a surrogate pair"):
+    with pytest.raises(InputError, match="document 1: contains half of a surrogate pair"):
         load_configuration_file(str(tmp_path / "c.json"))
     (tmp_path / "c.json").write_text('{"kind":"X","a":"\\ud83d\\ude00"}')
     assert load_configuration_file(str(tmp_path / "c.json"))["a"] == "\U0001f600"

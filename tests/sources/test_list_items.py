@@ -31,10 +31,10 @@ def test_volumes_of_which_nothing_is_read_tell_no_templates_apart(
     decoded = 0
     new = PodItems._add_template
 
-    def counted(self: PodItems, *args: Any) -> Any:
+    def counted(self: PodItems, *args: Any, **keywords: Any) -> Any:
         nonlocal decoded
         decoded += 1
-        return new(self, *args)
+        return new(self, *args, **keywords)
 
     monkeypatch.setattr(PodItems, "_add_template", counted)
     pods = [pod(f"p{i}", *([volume] if volume else [])) for i in range(50)]

@@ -13,8 +13,8 @@ from kschedctl.api.objects import Event
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
-from kschedctl.sources.archive.file import read_archive, write_archive
-from kschedctl.sources.archive.sections import decode_objects, encode_objects
+from kschedctl.sources.archive_file import read_archive, write_archive
+from kschedctl.sources.archive_sections import decode_objects, encode_objects
 from kschedctl.sources.documents import documents
 from kschedctl.sources.read import read
 

@@ -179,7 +179,7 @@ def test_manifests_are_what_no_server_stored() -> None:
 def test_a_page_of_a_list_is_warned_about() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
     assert read(["-"], stdin=bytes_of(page)).warnings == (
-        "standard input: document 1: only part of the list: it was read with a limit",
+        "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 
@@ -188,7 +188,7 @@ def test_names_are_data() -> None:
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
 
-NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
+NO_LIST = 'the kind of a list must end in "List"'
 
 # -- big lists ------------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,13 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import (
+    Filtering,
+    FilterOutcome,
+    PreFilterOutcome,
+    run_pre_filter,
+    select_allowed_nodes,
+)
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements

@@ -18,7 +18,7 @@ from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, FilterRejection
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.autoscaling.cluster_autoscaler.templates import copy_with_suffix
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 SPREAD_REJECTION = "node(s) didn't match pod topology spread constraints"
 ROWS_AT_ONCE = 16

@@ -39,7 +39,7 @@ from kschedctl.reports.cluster_autoscaler import (
     RemainingPod,
     ScaleUp,
 )
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 MAX_DETAILED = 50
 """Maximum number of kinds of pods for which the figures behind rejections are reported."""

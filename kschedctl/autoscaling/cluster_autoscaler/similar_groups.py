@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
-from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
+from kschedctl.snapshot.nodes import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 MEMORY_RATIO, ALLOCATABLE_RATIO, FREE_RATIO = 0.015, 0.05, 0.05
 IGNORED_LABELS = frozenset(

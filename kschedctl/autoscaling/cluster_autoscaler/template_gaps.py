@@ -18,7 +18,7 @@ from kschedctl.api.objects import Node, Pod, SelectorRequirement
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
 from kschedctl.reports.cluster_autoscaler import TemplateGap
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 MAX_REPLAYS = 10
 """Maximum number of changed templates that are replayed. Each costs a loop of the autoscaler."""

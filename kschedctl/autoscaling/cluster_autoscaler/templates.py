@@ -17,7 +17,7 @@ from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
-from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
+from kschedctl.snapshot.nodes import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 NODE_CRITICAL = "system-node-critical"
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"

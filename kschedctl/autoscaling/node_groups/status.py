@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import ConfigMap, Struct
-from kschedctl.cluster import drop_nulls
 
 BACKOFF, UNHEALTHY, IN_PROGRESS = "Backoff", "Unhealthy", "InProgress"
 KEY = "status"

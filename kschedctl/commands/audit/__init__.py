@@ -117,17 +117,19 @@ def with_tool_version(section: SectionT) -> SectionT:
 
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
-    """Run the named sections in the order of `SECTIONS`. If none is named, run all sections that have their input."""
-    not_asked = {}
-    if not names:
-        for name, (option, is_given) in REQUIRED_INPUTS.items():
-            if not is_given(audited):
-                not_asked[name] = option
-    if "queue" in (names or SECTIONS) and audited.earlier is None:
-        not_asked[MISSED_WAKES] = "--since FILE"
-    left_out = {*not_asked, *(name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited))}
-    selected = [name for name in SECTIONS if name in names or not (names or name in left_out)]
-    done, sections = audited.progress.begin("Auditing", len(selected)), []
+    """Run sections in the order of `SECTIONS`, and return the audit that they make up.
+
+    These are the named sections or, if none is named, all sections that have their input and their objects.
+    """
+    missing_options = _find_missing_options(audited, names)
+    if names:
+        selected = [name for name in SECTIONS if name in names]
+    else:
+        without_objects = {name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited)}
+        selected = [name for name in SECTIONS if name not in missing_options and name not in without_objects]
+
+    done = audited.progress.begin("Auditing", len(selected))
+    sections = []
     for name in selected:
         sections.append(SECTIONS[name](audited))
         done(1)
@@ -140,50 +142,68 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
         pods=len(audited.cluster.pods),
         kube_version=audited.cluster.kube_version,
         undecided=any(section.undecided for section in sections),
-        not_asked=not_asked,
+        not_asked=missing_options,
     )
 
 
+def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
+    """Return what is left out for want of input, each with the option that gives this input.
+
+    These are sections, unless sections were named, and `MISSED_WAKES`, a part of section "queue".
+    """
+    missing = {}
+    if not names:
+        for name, (option, is_given) in REQUIRED_INPUTS.items():
+            if not is_given(audited):
+                missing[name] = option
+    is_queue_selected = not names or "queue" in names
+    if is_queue_selected and audited.earlier is None:
+        missing[MISSED_WAKES] = "--since FILE"
+    return missing
+
+
 def _combine_states(sections: Sequence[AnySection]) -> str:
-    """Return the gravest state of the sections."""
+    """Return the gravest state of the sections: findings, then unknown, then sound."""
     states = {section.state for section in sections}
     return next(state for state in (FINDINGS, UNKNOWN, SOUND) if state in states)
 
 
 def _build_headline(sections: Sequence[AnySection]) -> str:
-    """Return the unsound and the unknown sections as text, or that all are sound."""
-    unsound = sorted((section for section in sections if section.state == FINDINGS), key=_gravity_sort_key)
-    unknown = [section.name for section in sections if section.state == UNKNOWN]
-    unknown_text = f"not known: {', '.join(unknown)}" if unknown else ""
+    """Return the unsound sections, gravest first, and the unknown ones as text, or a summary if all are sound."""
+    unsound = sorted((section for section in sections if section.state == FINDINGS), key=_get_gravity_sort_key)
+    unknown = ", ".join(section.name for section in sections if section.state == UNKNOWN)
+    if not unsound and not unknown:
+        return f"Sound: {_summarize_sound_sections(sections)}"
     if not unsound:
-        return (
-            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_summarize_sound_sections(sections)}"
-        )
+        return f"Not known: {unknown}"
+
     unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
-    return f"Unsound: {unsound_text}" + (f"; {unknown_text}" if unknown else "")
+    unknown_text = f"; not known: {unknown}" if unknown else ""
+    return f"Unsound: {unsound_text}{unknown_text}"
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return the headline if there is one section, otherwise text such as ``3 sections, 2 notes``."""
+    """Return the headline of a single section, otherwise text such as ``3 sections, 2 notes``."""
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)
-    message = counted(notes, "note") if notes else "nothing found"
-    return f"{counted(len(sections), 'section')}, {message}"
+    notes_text = counted(notes, "note") if notes else "nothing found"
+    return f"{counted(len(sections), 'section')}, {notes_text}"
 
 
-def _gravity_sort_key(section: AnySection) -> tuple[int, ...]:
+def _get_gravity_sort_key(section: AnySection) -> tuple[int, ...]:
     """Return a sort key that puts sections with more errors first, then those with more warnings."""
     return tuple(-_count_findings(section, severity) for severity in SEVERITIES_BY_GRAVITY)
 
 
 def _format_finding_counts(sections: Sequence[AnySection]) -> str:
-    """Return the numbers of errors and warnings in all sections as text. Notes are not counted."""
-    counts = (
-        (severity, sum(_count_findings(section, severity) for section in sections))
-        for severity in SEVERITIES_BY_GRAVITY[:-1]
-    )
-    return ", ".join(counted(number, severity) for severity, number in counts if number)
+    """Return the numbers of errors and warnings in all sections as text, such as ``1 error, 2 warnings``."""
+    counts = []
+    for severity in SEVERITIES_BY_GRAVITY:
+        number = sum(_count_findings(section, severity) for section in sections)
+        if number and severity != NOTE:
+            counts.append(counted(number, severity))
+    return ", ".join(counts)
 
 
 def _count_findings(section: AnySection, severity: str) -> int:

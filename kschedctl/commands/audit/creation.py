@@ -46,20 +46,21 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
 
 def _build_finding(not_created: NotCreated) -> Finding:
     """Build the finding about a workload whose pods are not created."""
-    namespace = not_created.workload.partition(" ")[2].partition("/")[0]
+    _, _, name = not_created.workload.partition(" ")
+    namespace, _, _ = name.partition("/")
     return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
 def _build_headline(workloads: Sequence[NotCreated]) -> str:
-    """Return the numbers of pods and workloads with failed creations as text."""
+    """Return the numbers of pods and workloads with failed creations as text. Some numbers of pods may be unknown."""
     if not workloads:
-        return "nothing that says that a pod could not be created"
-    pods = sum(workload.missing or 0 for workload in workloads)
-    unsized = sum(workload.missing is None for workload in workloads)
-    if not pods:
-        how_many = "pods"
-    elif unsized:
-        how_many = f"{counted(pods, 'pod')} and more"
+        return "no pod creation failures"
+    missing_pods = sum(workload.missing or 0 for workload in workloads)
+    has_unknown_number = any(workload.missing is None for workload in workloads)
+    if not missing_pods:
+        pods_text = "pods"
+    elif has_unknown_number:
+        pods_text = f"{counted(missing_pods, 'pod')} and more"
     else:
-        how_many = counted(pods, "pod")
-    return f"{how_many} of {counted(len(workloads), 'workload')} could not be created"
+        pods_text = counted(missing_pods, "pod")
+    return f"{pods_text} of {counted(len(workloads), 'workload')} could not be created"

@@ -9,6 +9,7 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, PrioritiesSection, PriorityTier
+from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.audit.topology.report import (
     BrokenDomain,
@@ -19,6 +20,7 @@ from kschedctl.commands.audit.topology.report import (
 )
 from kschedctl.commands.wakes.report import RejectorReport
 from kschedctl.render.page import (
+    Block,
     Cell,
     Command,
     Marked,
@@ -119,12 +121,23 @@ def _format_other_wake_ups(rejector: RejectorReport) -> str:
     return f", or {counted(further, 'other change')}" if further else ""
 
 
+def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
+    """Build tables of inactive and starving queues, of waiting and unplaced Workloads, and of unused flavors."""
+    return (
+        *build_struct_table(section.inactive, style, title="ClusterQueues that admit nothing"),
+        *build_struct_table(section.waiting, style, title="Workloads that wait longest", limit=ROWS_SHOWN // 2),
+        *build_struct_table(section.starving, style, title="ClusterQueues that wait while others borrow"),
+        *build_struct_table(section.unplaced, style, title="Admitted Workloads with pods without a node"),
+        *build_struct_table(section.unused, style, title="Flavors that no Workload uses", limit=ROWS_SHOWN // 2),
+    )
+
+
 # -- where pods are ----------------------------------------------------------------------------------------------------
 
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
-    """Build a line with the number of judged pods, and tables of nodes and pods with errors."""
-    not_replayed = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
+    """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced and rejected pods."""
+    not_replayed = f"; {count(report.others, 'pod')} of other schedulers not replayed" if report.others else ""
     return (
         paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
         *_build_overcommitted_table(report.overcommitted, style),
@@ -137,7 +150,7 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
     """Build a table of overcommitted nodes with the pods that came last, highlighting those that no longer fitted."""
     rows: list[tuple[Cell, ...]] = []
     for node in nodes:
-        node_cells = (node.node, node.resource, " of ".join(_format_requested(node)))
+        node_cells = (node.node, node.resource, _format_requested_of_allocatable(node))
         for arrival in node.arrivals:
             if node.resource == CPU:
                 requests = format_rounded(CPU, arrival.requests)
@@ -145,70 +158,83 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
                 requests = format_amount(node.resource, arrival.requests)
             pod = Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod
             rows.append((*node_cells, pod, requests, arrival.at or "?"))
-            node_cells = ("", "", "")
+            node_cells = ("", "", "")  # only the first row of a node names it
 
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
     return build_table(rows, (*columns, Column("requests", right=True), Column("at")), keep_row, style)
 
 
-def _format_requested(node: OvercommittedNode) -> tuple[str, ...]:
-    """Return the requested and the allocatable amount, in a unit in which they differ."""
-    amounts = (node.requested, node.allocatable)
-    return (
-        tuple(format_rounded(CPU, amount) for amount in amounts)
-        if node.resource == CPU
-        else format_in_one_unit(node.resource, *amounts)
-    )
+def _format_requested_of_allocatable(node: OvercommittedNode) -> str:
+    """Return the requested and the allocatable amount in the same unit, such as ``9 of 8``."""
+    if node.resource == CPU:
+        requested, allocatable = format_rounded(CPU, node.requested), format_rounded(CPU, node.allocatable)
+    else:
+        requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
+    return f"{requested} of {allocatable}"
 
 
 def build_topology_evidence(report: TopologySection, style: Style) -> Page:
-    """Build a table of workloads with their worst loss, and a table of spread constraints."""
-    placements = [(workload, domains) for workload in report.placed for domains in workload.by_key]
-    columns = [Column("workload"), Column("pods", right=True), Column("by"), Column("domains", right=True)]
-    columns += [Column("skew", right=True), Column("gravest loss")]
-    constraint_columns = [
+    """Build a table of workloads with their worst loss by topology key, and a table of spread constraints."""
+    domain_rows = [_build_domains_row(workload, domains) for workload in report.placed for domains in workload.by_key]
+    domain_columns = (
+        Column("workload"),
+        Column("pods", right=True),
+        Column("by"),
+        Column("domains", right=True),
+        Column("skew", right=True),
+        Column("worst loss"),
+    )
+    constraint_columns = (
         Column("workload"),
         Column("constraint"),
         Column("max", right=True),
         Column("skew", right=True),
-    ]
-    constraint_columns += [Column("most"), Column("fewest"), Column("cannot come back")]
+        Column("most"),
+        Column("fewest"),
+        Column("cannot come back"),
+    )
     return (
-        *build_table(placements, columns, lambda row: _build_domains_row(*row), style),
+        *build_table(domain_rows, domain_columns, tuple, style),
         *build_table(report.promises, constraint_columns, _build_constraint_row, style, full=False),
     )
 
 
 def _build_domains_row(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
     """Return the cells for a workload's distribution over the domains of one topology key."""
-    worst_loss = domains.losses[0] if domains.losses else None
-    loss_text: Cell = (
-        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}"
-        if worst_loss
-        else "no pod in any domain"
-    )
-    if worst_loss and worst_loss.lost == workload.pods:
-        loss_text = Marked(f"{domains.most}: all pods", Tone.BAD)
-    elif worst_loss:
-        loss_text = f"{loss_text}, then skew {worst_loss.skew:,}"
     used_domains = f"{domains.used:,} of {domains.domains:,}"
-    return (workload.workload, f"{workload.pods:,}", domains.key, used_domains, f"{domains.skew:,}", loss_text)
+    worst_loss = _format_worst_loss(workload, domains)
+    return (workload.workload, f"{workload.pods:,}", domains.key, used_domains, f"{domains.skew:,}", worst_loss)
 
 
-def _build_constraint_row(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
+def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Cell:
+    """Return how many of a workload's pods are lost with the fullest domain, and the skew of the remaining pods."""
+    if not domains.losses:
+        return "no pod in any domain"
+    worst_loss = domains.losses[0]
+    if worst_loss.lost == workload.pods:
+        return Marked(f"{domains.most}: all pods", Tone.BAD)
+    lost_pods = f"{domains.most_pods:,} of {count(workload.pods, 'pod')}"
+    return f"{domains.most}: {lost_pods}, then skew {worst_loss.skew:,}"
+
+
+def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Return the cells for a spread constraint."""
-    skew = Marked(f"{promise.skew:,}", Tone.GOOD if promise.holds else Tone.BAD)
-    constraint = Stack((promise.key, Marked(promise.when_unsatisfiable, Tone.FAINT)))
-    fullest, emptiest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
-    stranded = Stack(tuple(filter(None, map(_format_stranded_pods, promise.losses))))
-    return (promise.workload, constraint, f"{promise.max_skew:,}", skew, fullest, emptiest, stranded)
+    skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
+    key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
+    fullest_domain = f"{constraint.most}: {constraint.most_pods:,}"
+    emptiest_domain = f"{constraint.least}: {constraint.least_pods:,}"
+    stranded_pods = Stack(tuple(filter(None, map(_format_stranded_pods, constraint.losses))))
+    max_skew = f"{constraint.max_skew:,}"
+    return (constraint.workload, key_and_action, max_skew, skew, fullest_domain, emptiest_domain, stranded_pods)
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
     """Return how many pods cannot be placed again if a domain is lost or down, empty if all can."""
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"
-    return f"{loss.stranded_while_down:,} while {loss.domain} is down" if loss.stranded_while_down else ""
+    if loss.stranded_while_down:
+        return f"{loss.stranded_while_down:,} while {loss.domain} is down"
+    return ""
 
 
 # -- who is above whom -------------------------------------------------------------------------------------------------
@@ -221,25 +247,25 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """
     exposed = build_struct_table(report.exposed, style, title="Behind Services, below others", limit=ROWS_SHOWN // 2)
     starving = build_struct_table(
-        report.starving, style, title="Waiting too long", note="came: started since they wait"
+        report.starving, style, title="Waiting too long", note="started: since the oldest of them was created"
     )
     return (
         *_build_tiers_table(report, style),
         *_build_growth_section(report, style),
         *(starving if style.wide else ()),
-        *build_struct_table(report.preempted, style, title="Preempted lately", limit=ROWS_SHOWN // 2, full=False),
+        *build_struct_table(report.preempted, style, title="Recently preempted", limit=ROWS_SHOWN // 2, full=False),
         *exposed,
     )
 
 
 def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
-    """Build a table of the priority tiers, with all resources in wide output."""
+    """Build a table of the priority tiers with their requests of cpu and memory, or of all resources in wide output."""
     resources: tuple[str, ...] = MAIN_RESOURCES
     if style.wide:
-        further = (name for tier in report.tiers for name in tier.requests if name not in (*MAIN_RESOURCES, "pods"))
-        resources = (*MAIN_RESOURCES, *dict.fromkeys(further))
-    numbers = ("priority", "pods", "pending", "nodes", *resources, "serving")
-    columns = (Column("tier", keep=True), *(Column(name, right=True) for name in numbers), Column("preempts"))
+        requested = dict.fromkeys(name for tier in report.tiers for name in tier.requests if name != "pods")
+        resources = tuple(dict.fromkeys((*MAIN_RESOURCES, *requested)))
+    number_columns = ("priority", "pods", "pending", "nodes", *resources, "serving")
+    columns = (Column("tier", keep=True), *(Column(name, right=True) for name in number_columns), Column("preempts"))
     note = "serving: pods behind a Service"
     return build_table(
         report.tiers, columns, lambda tier: _build_tier_row(tier, resources), style, limit=None, note=note, full=False
@@ -255,27 +281,36 @@ def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cel
 
 
 def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
-    """Build a section about the growth of a tier: how many pods find a node, and which pods they preempt."""
+    """Build a section about the growth of a tier: how many pods find a node, and which pods they preempt.
+
+    The section is empty if no tier grew.
+    """
     grown = report.grown
     if grown is None:
         return ()
     verb = agreeing(grown.placed, "finds", "find")
-    placed_text = (
-        f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
+    outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
+    if grown.message:
+        reason, *_ = describe_message(grown.message, style)
+        outcome += f"; the others: {reason}"
+
+    columns = (
+        Column("evicted", keep=True),
+        Column("tier", keep=True, beneath="tier"),
+        Column("pods", right=True),
+        Column("then"),
+        Column("behind", beneath="behind"),
     )
-    outcome = paragraph(
-        placed_text + (f"; the others: {describe_message(grown.message, style)[0]}" if grown.message else "")
-    )
-    evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
-    columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
-    return section(f"If {grown.tier} grew", outcome, *(victims or (paragraph("nobody is evicted for them"),)))
+    if not victims:
+        victims = (paragraph("no pod is evicted for them"),)
+    return section(f"If {grown.tier} grew", paragraph(outcome), *victims)
 
 
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a workload whose pods are evicted."""
-    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    outcomes = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
+    """Return the cells for a workload whose pods are evicted. Wide output also has the names of the pods."""
+    fate_counts = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
+    outcomes = ", ".join(f"{number:,} {fate}" for fate, number in fate_counts.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
@@ -290,31 +325,42 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
 
 
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
-    """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial."""
-    typical_cells = {
-        "pool": lambda pods: "pending" if pods.pending else pods.pool or NO_POOL[""],
-        "examples": _format_example_workloads,
-    }
-    typical = (
-        build_struct_table(report.typical, style, typical_cells, limit=MAX_ROWS)
-        if style.wide or report.stranded
-        else ()
-    )
+    """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial.
+
+    The typical pods by which capacity counts as stranded are shown if there is any, and in wide output.
+    """
+    typical_pods: Page = ()
+    if style.wide or report.stranded:
+        cells = {"pool": _format_origin, "examples": _format_example_workloads}
+        typical_pods = build_struct_table(report.typical, style, cells, limit=MAX_ROWS)
     return (
         *_build_room_table(report.pools, style),
         *_plot_use_by_pool(report.pools),
         *build_struct_table(report.stranded, style),
-        *typical,
+        *typical_pods,
         *_build_trial_drains(report, style),
         *build_struct_table(report.kept, style, limit=MAX_ROWS),
     )
 
 
+def _format_pool(name: str) -> str:
+    """Return the name of a pool, or text that stands for nodes without a pool."""
+    return name or NO_POOL[""]
+
+
+def _format_origin(pods: TypicalPods) -> str:
+    """Return the pool in which typical pods run, or that they are pending."""
+    return "pending" if pods.pending else _format_pool(pods.pool)
+
+
 def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
-    """Build a table of the free and stranded resources of each pool."""
+    """Build a table of the free and stranded resources of each pool.
+
+    Wide output has all resources, otherwise there are only cpu, memory and resources with stranded amounts.
+    """
     rows = [
         (
-            pool.pool or NO_POOL[""],
+            _format_pool(pool.pool),
             f"{pool.nodes:,}",
             room.resource,
             format_rounded(room.resource, room.allocatable),
@@ -335,44 +381,42 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 
 def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
-    """Plot the share of each pool's resources that is requested or stranded."""
-    pool_resources = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
-    shown = [
-        (pool, resource)
-        for pool, resource in pool_resources
-        if resource.resource in MAIN_RESOURCES or resource.stranded
-    ]
-    amounts = {
-        f"{pool.pool or NO_POOL['']} {resource.resource}": {
-            "requested": round(100 * resource.requested / resource.allocatable, 1),
-            "stranded": round(100 * resource.stranded / resource.allocatable, 1),
-        }
-        for pool, resource in shown
-    }
-    return build_bar_plot(
-        "Requested and stranded, by pool", ("pool and resource", "% of allocatable"), amounts, len(shown)
-    )
+    """Plot the share of each pool's cpu and memory, and of other stranded resources, that is requested or stranded."""
+    percentages = {}
+    for pool in pools:
+        for room in pool.resources:
+            if room.allocatable and (room.resource in MAIN_RESOURCES or room.stranded):
+                percentages[f"{_format_pool(pool.pool)} {room.resource}"] = {
+                    "requested": round(100 * room.requested / room.allocatable, 1),
+                    "stranded": round(100 * room.stranded / room.allocatable, 1),
+                }
+    axes = ("pool and resource", "% of allocatable")
+    return build_bar_plot("Requested and stranded, by pool", axes, percentages, len(percentages))
 
 
 def _format_example_workloads(pods: TypicalPods) -> str:
     """Return example workloads of typical pods, and how many more there are."""
-    suffix = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
+    further = pods.workloads - len(pods.examples)
+    suffix = f" and {further:,} more" if further else ""
     return ", ".join(pods.examples) + suffix
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:
-    """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves."""
-    tried_text = (
-        f"{report.tried:,} of {count(report.candidates, 'node')} drained in turn, those with least to move first"
-    )
-    commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
-    suffix = "; to try the others:" if commands else ""
-    trials: Page = (paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands))
-    trials = trials if report.candidates else ()
-    if not report.savings:
-        return trials
-    emptied = names(
-        [emptied_node.node for emptied_node in report.emptied], len(report.emptied) if style.wide else MAX_ROWS
-    )
-    emptied_nodes = (paragraph(Marked("emptied:", Tone.FAINT), emptied),) if emptied else ()
-    return (*trials, *build_struct_table(report.savings, style), *emptied_nodes)
+    """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves.
+
+    If not all nodes were tried, the command that tries the others follows.
+    """
+    page: list[Block] = []
+    if report.candidates:
+        commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
+        nodes = count(report.candidates, "node")
+        tried_text = f"{report.tried:,} of {nodes} drained in turn, those with the least to move first"
+        suffix = "; to try the others:" if commands else ""
+        page += [paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
+
+    page += build_struct_table(report.savings, style)
+    if report.emptied:
+        limit = len(report.emptied) if style.wide else MAX_ROWS
+        emptied_nodes = names([emptied.node for emptied in report.emptied], limit)
+        page.append(paragraph(Marked("emptied:", Tone.FAINT), emptied_nodes))
+    return tuple(page)

@@ -13,9 +13,6 @@ from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import Section
 
-ALL_NAMESPACES = ("-A",)
-
-
 COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-creation-refused": ("explain",),
     "audit-pending-error": ("explain",),
@@ -27,18 +24,21 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-queues-waiting": ("queues",),
     "audit-queues-inactive": ("queues",),
     "audit-queues-starving": ("queues",),
-    "audit-queues-unplaced": ("explain", *ALL_NAMESPACES),
+    "audit-queues-unplaced": ("explain", "-A"),
     "audit-packing-spare-nodes": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
-    "audit-latency-errors": ("explain", *ALL_NAMESPACES),
-    "audit-latency-refused": ("explain", *ALL_NAMESPACES),
-    "audit-latency-unschedulable-queue": ("wakes", *ALL_NAMESPACES),
-    "audit-latency-backoff-queue": ("wakes", *ALL_NAMESPACES),
+    "audit-latency-errors": ("explain", "-A"),
+    "audit-latency-refused": ("explain", "-A"),
+    "audit-latency-unschedulable-queue": ("wakes", "-A"),
+    "audit-latency-backoff-queue": ("wakes", "-A"),
     "audit-latency-active-queue": ("sampling",),
     "audit-latency-vain-preemption": ("priorities",),
 }
-"""The command that explains the findings of a rule or tries out a remedy, by the rule's name."""
+"""The command that explains the findings of a rule or tries out a remedy, by the rule's name.
+
+A command without further arguments is given the object of the finding, unless it is a cluster-wide command.
+"""
 
 
 CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
@@ -57,15 +57,15 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
             command, *arguments = COMMAND_BY_RULE[finding.rule]
             if arguments or command in CLUSTER_WIDE_COMMANDS:
                 commands[finding.fingerprint] = build_command(source, command, *arguments)
-            elif subject := _find_subject(finding, section):
-                commands[finding.fingerprint] = build_command(source, command, *subject)
+            elif object_arguments := _find_object_arguments(finding, section):
+                commands[finding.fingerprint] = build_command(source, command, *object_arguments)
     return commands
 
 
-def _find_subject(finding: Finding, section: Section) -> tuple[str, ...]:
-    """Return the object to pass to the command, as a tuple that is empty if there is none.
+def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
+    """Return the arguments that name the object of a finding, or () if there is no object that the command takes.
 
-    For a workload it is a pod that waits, for a pool it is the first node that can be removed.
+    A starving workload is represented by its oldest pod, and a pool by the first node that can be removed.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -73,7 +73,10 @@ def _find_subject(finding: Finding, section: Section) -> tuple[str, ...]:
     if isinstance(section, PrioritiesSection):
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
     elif isinstance(section, PackingSection):
-        names = [emptied.node for emptied in section.emptied if emptied.pool == (name if kind == "Pool" else "")]
+        pool = name if kind == "Pool" else ""
+        names = [emptied.node for emptied in section.emptied if emptied.pool == pool]
+    elif kind == "Pod":
+        names = [name]
     else:
-        names = [name] if kind == "Pod" else []
+        names = []
     return tuple(names[:1])

@@ -45,13 +45,14 @@ class FindingsOutput(Output):
         OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
     ] = TABLE
     fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
+        FailOn,
+        typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 on findings of this severity or worse."),
     ] = FailOn.WARNING
 
     def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with its exit code: failed, undecided if needed data was not read, or successful.
+        """Return the answer with its exit code, by the findings: failed, undecided if data was not read, or successful.
 
-        `commands` are the commands that help with the findings, by fingerprint.
+        `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
         answer = self.answer(report, commands=commands)
         if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
@@ -72,9 +73,7 @@ class TimeOption:
 
     now: Annotated[
         str,
-        typer.Option(
-            "--now", metavar="TIME", help="When the cluster was as it is, RFC 3339.  [default: when it was read]"
-        ),
+        typer.Option("--now", metavar="TIME", help="Time of the cluster, RFC 3339.  [default: when it was read]"),
     ] = ""
 
     def resolve_time(self, source: Source, cluster: Cluster) -> str:
@@ -97,32 +96,32 @@ class AuditTimeOptions(TimeOption):
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="FILE", help="A snapshot of it from before: whether what changed since woke pods."
+            "--since", metavar="FILE", help="An earlier snapshot: check whether changes since then woke pods."
         ),
     ] = ""
 
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
         """Load the cluster named by --since, or return None without the option.
 
-        Raises UsageError if it is not older.
+        Raises UsageError if both clusters have a time and the loaded one is not earlier.
         """
         if not self.since:
             return None
         earlier = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
-        times = [
-            provenance.read_at
-            for provenance in (earlier.provenance, cluster.provenance)
-            if provenance and provenance.read_at
-        ]
-        if len(times) == 2 and parse_nanoseconds(times[0]) >= parse_nanoseconds(times[1]):
-            problem = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
-            raise UsageError(problem, where="--since", hint="want a snapshot from before")
+        earlier_time = earlier.provenance.read_at if earlier.provenance else ""
+        cluster_time = cluster.provenance.read_at if cluster.provenance else ""
+        if earlier_time and cluster_time and parse_nanoseconds(earlier_time) >= parse_nanoseconds(cluster_time):
+            problem = f"{self.since} was read at {earlier_time}, the cluster at {cluster_time}"
+            raise UsageError(problem, where="--since", hint="needs an earlier snapshot")
         return earlier
 
 
 DEFAULT_WINDOW = 3600
+"""The period in seconds for which Prometheus is queried by default."""
 MAX_WINDOW = 366 * 86400
+"""The longest period in seconds."""
 MAX_WAIT = 3600
+"""The longest time in seconds to wait before a single source is read again."""
 
 
 @dataclass(frozen=True)
@@ -134,24 +133,28 @@ class MetricsOptions:
         typer.Option(
             "--metrics",
             metavar="FILE",
-            help="A /metrics of kube-scheduler: URL, saved text or - (stdin). Twice, the older first: what happened in "
-            "between.",
+            help="kube-scheduler's /metrics: a URL, a saved file or - (stdin). Give two, the older first, to see what "
+            "happened in between.",
         ),
     ] = field(default_factory=list)
     prometheus: Annotated[
-        str | None, typer.Option("--prometheus", metavar="URL", help="Ask the HTTP API of this Prometheus.")
+        str | None, typer.Option("--prometheus", metavar="URL", help="Query the HTTP API of this Prometheus.")
     ] = None
     prometheus_labels: Annotated[
         str,
-        typer.Option("--prometheus-labels", metavar="MATCHERS", help="Whose metrics, as 'job=\"kube-scheduler\"'."),
+        typer.Option(
+            "--prometheus-labels",
+            metavar="MATCHERS",
+            help="Labels of the scheduler's metrics, such as 'job=\"kube-scheduler\"'.",
+        ),
     ] = ""
     window: Annotated[
         str | None,
         typer.Option(
             "--window",
             metavar="DURATION",
-            help="Of Prometheus: what time to look at (default 1h). Of a URL: read it again after so long. Of two "
-            "files: how far apart they are.",
+            help="With --prometheus: the period to query (default 1h). With one URL: read it again after this time. "
+            "With two files: the time between them.",
         ),
     ] = None
     target: Annotated[
@@ -159,7 +162,7 @@ class MetricsOptions:
     ] = "100ms"
     metrics_token_file: Annotated[
         str | None,
-        typer.Option("--metrics-token-file", metavar="FILE", help="A bearer token for the metrics' server."),
+        typer.Option("--metrics-token-file", metavar="FILE", help="File with a bearer token for the metrics server."),
     ] = None
     metrics_ca_file: Annotated[
         str | None, typer.Option("--metrics-ca-file", metavar="FILE", help="CA certificate of the metrics server.")
@@ -178,13 +181,13 @@ class MetricsOptions:
         return LatencyLimits(target=_parse_positive_duration(self.target, "--target"))
 
     def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
-        """Read the metrics.
+        """Read the metrics from Prometheus if its URL was given, otherwise from the files or URLs of --metrics.
 
         `connect` is called only for metrics behind the API server's proxy. Raises KschedctlError.
         """
-        from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - where metrics are asked for
+        from kschedctl.sources.metrics.exposition import read_metrics  # noqa: PLC0415
+        from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - only if metrics are read
         from kschedctl.sources.metrics.prometheus import read_prometheus  # noqa: PLC0415
-        from kschedctl.sources.metrics.read import read_metrics  # noqa: PLC0415
 
         window = None if self.window is None else round(_parse_positive_duration(self.window, "--window"))
         self._validate(window)
@@ -203,7 +206,8 @@ class MetricsOptions:
             raise UsageError("--prometheus-labels needs --prometheus")
         longest = MAX_WAIT if len(self.metrics) == 1 else MAX_WINDOW
         if window is not None and not 1 <= window <= longest:
-            raise UsageError(f'"{self.window}" is too short or too long', where="--window", hint="such as 30s or 1h")
+            problem = f'"{self.window}" is not between 1s and {longest:,}s'
+            raise UsageError(problem, where="--window", hint="such as 30s or 1h")
 
 
 def _parse_positive_duration(duration: str, option: str) -> float:
@@ -212,5 +216,5 @@ def _parse_positive_duration(duration: str, option: str) -> float:
 
     seconds = parse_timeout(duration, option)
     if not 0 < seconds <= MAX_WINDOW:
-        raise UsageError(f'"{duration}" is no time', where=option, hint="such as 100ms or 1h")
+        raise UsageError(f'"{duration}" is not above 0 and at most 366 days', where=option, hint="such as 100ms or 1h")
     return seconds

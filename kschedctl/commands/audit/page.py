@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from kschedctl.commands.audit.evidence import (
     build_leader_evidence,
@@ -12,6 +12,7 @@ from kschedctl.commands.audit.evidence import (
     build_placed_evidence,
     build_priorities_evidence,
     build_queue_evidence,
+    build_queues_evidence,
     build_topology_evidence,
 )
 from kschedctl.commands.audit.latency.page import build_latency_evidence
@@ -20,7 +21,6 @@ from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.queues.page import build_queues_evidence
 from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.races.page import build_races_evidence
 from kschedctl.commands.audit.races.report import RacesSection
@@ -31,6 +31,7 @@ from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.commands.explain.pending_report import LastWords
 from kschedctl.render.page import (
     UNFOLDED,
+    Block,
     Cell,
     Command,
     Heading,
@@ -59,51 +60,56 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
-    """Build the page of an audit. If there are many sections, sound ones appear only in the table."""
-    audited_objects = (
-        f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
-    )
-    rows = tuple(
-        (Marked(_summarize_section(section), _find_section_tone(section)), section.name, section.headline)
+    """Build the page of an audit: headline, table of the sections, then each section.
+
+    If there are many sections, they are shown briefly: sound ones appear only in the table and in plots, and the others
+    without their evidence.
+    """
+    page: list[Block] = [
+        paragraph(Marked(report.headline, STATES[report.state])),
+        paragraph(Marked(_describe_audited_cluster(report), Tone.FAINT)),
+    ]
+    if len(report.sections) > 1:
+        page.append(_build_overview_table(report))
+    if report.not_asked:
+        missing_options = "; ".join(f"{name} needs {option}" for name, option in report.not_asked.items())
+        page.append(paragraph(Marked("not audited:", Tone.FAINT), missing_options))
+
+    is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED
+    build_blocks = build_brief_section_blocks if is_brief else build_section_blocks
+    for section in report.sections:
+        blocks = build_blocks(section, style)
+        if blocks:
+            page += build_subsection(section.title, blocks)
+    if is_brief:
+        page.append(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)))
+    return tuple(page)
+
+
+def _describe_audited_cluster(report: Audit) -> str:
+    """Return the size of the cluster, the version of its scheduler and the time as text."""
+    size = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}"
+    time = f"at {report.at}" if report.at else "at an unknown time"
+    return f"{size}, kube-scheduler {report.kube_version}, {time}"
+
+
+def _build_overview_table(report: Audit) -> Table:
+    """Build a table with the state and the headline of each section."""
+    columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
+    rows = (
+        (Marked(section.describe_state(), _find_section_tone(section)), section.name, section.headline)
         for section in report.sections
     )
-    columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
-    table = (Table(columns, rows),) if len(report.sections) > 1 else ()
-    page: list[Page] = [
-        (paragraph(Marked(report.headline, STATES[report.state])),),
-        (
-            paragraph(
-                Marked(f"{audited_objects}, {f'at {report.at}' if report.at else 'at an unknown time'}", Tone.FAINT)
-            ),
-            *table,
-        ),
-    ]
-    not_asked = "; ".join(f"{name} needs {option}" for name, option in report.not_asked.items())
-    page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
-    is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED
-    blocks = build_brief_section_blocks if is_brief else build_section_blocks
-    page += [build_subsection(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
-    page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if is_brief else []
-    return tuple(block for part in page for block in part)
+    return Table(columns, tuple(rows))
 
 
 def _find_section_tone(section: Section) -> Tone:
-    """Return the tone of the gravest finding, or of the state if the section has no findings."""
-    gravest = min((SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in section.findings), default=0)
-    return SEVERITIES[SEVERITIES_BY_GRAVITY[gravest]] if section.state == FINDINGS else STATES[section.state]
-
-
-def _summarize_section(section: Section) -> str:
-    """Return the number of errors and warnings, or the state if the section has no findings.
-
-    Notes are not counted, since they leave a section sound.
-    """
+    """Return the tone of the gravest finding, or of the state if the section is sound or unknown."""
     if section.state != FINDINGS:
-        return section.state
-    numbers = {
-        level: sum(finding.severity == level for finding in section.findings) for level in SEVERITIES_BY_GRAVITY[:-1]
-    }
-    return ", ".join(count(number, level) for level, number in numbers.items() if number)
+        return STATES[section.state]
+    severities = {finding.severity for finding in section.findings}
+    gravest = min(severities, key=SEVERITIES_BY_GRAVITY.index)
+    return SEVERITIES[gravest]
 
 
 # -- a section --------------------------------------------------------------------------------------------------------
@@ -176,7 +182,10 @@ def _build_unknowns_line(section: Section) -> Page:
 
 
 def build_findings(section: Section, style: Style, limit: int) -> Page:
-    """Build a table of the findings with their fixes, and the commands to run next."""
+    """Build a table of the first findings with their fixes, and the commands to run next.
+
+    For pending pods the table also has the pods without a finding.
+    """
     if isinstance(section, PendingSection):
         table, shown = build_waiting_table(section, style, limit)
     else:
@@ -190,17 +199,19 @@ def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int)
         return (), ()
     shown_findings, note = limit_rows_by_style(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
-    rows = tuple(
-        _build_finding_row(finding, shown_findings[max(i - 1, 0) : i], style)
-        for i, finding in enumerate(shown_findings)
-    )
-    return (Table(columns, rows, note),), shown_findings
+    rows = []
+    findings_above: tuple[Finding, ...] = ()
+    for finding in shown_findings:
+        rows.append(_build_finding_row(finding, findings_above, style))
+        findings_above = (finding,)
+    return (Table(columns, tuple(rows), note),), shown_findings
 
 
-def _build_finding_row(finding: Finding, previous_row: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a finding."""
+def _build_finding_row(finding: Finding, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a finding. `findings_above` are those of the row above, whose fix is not repeated."""
     object_ = Marked(finding.object, Tone.STRONG)
-    return (format_severity(finding), Stack((object_, finding.message, *iter_fix_lines(finding, previous_row, style))))
+    fix_lines = iter_fix_lines(finding, findings_above, style)
+    return (format_severity(finding), Stack((object_, finding.message, *fix_lines)))
 
 
 def _build_next_commands(findings: Sequence[Finding], style: Style) -> Page:
@@ -217,9 +228,9 @@ def format_severity(finding: Finding) -> Marked:
     return Marked(finding.severity, SEVERITIES[finding.severity])
 
 
-def iter_fix_lines(finding: Finding, previous_row: Sequence[Finding], style: Style) -> Iterator[Cell]:
+def iter_fix_lines(finding: Finding, findings_above: Sequence[Finding], style: Style) -> Iterator[Cell]:
     """Yield the fix of a finding, unless the row above has the same fix. Wide output also has the rule's name."""
-    if finding.fix and finding.fix not in (shown.fix for shown in previous_row):
+    if finding.fix and finding.fix not in (above.fix for above in findings_above):
         yield f"→ {finding.fix}"
     if style.wide:
         yield Marked(finding.rule, Tone.FAINT)
@@ -229,25 +240,36 @@ CAUSE_TONES = {
     **dict.fromkeys(("stuck", "error", "unserved"), Tone.BAD),
     **dict.fromkeys(("crowded", "backoff", "turn"), Tone.GOOD),
 }
-WaitingRow = tuple[WaitingPods | None, tuple[Finding, ...]]
-"""Pods that wait, with the findings about the first of them; or None and a finding about another pod."""
+
+
+class WaitingRow(NamedTuple):
+    """A row of the table of waiting pods."""
+
+    waiting_pods: WaitingPods | None
+    """The pods, None if the row is about a finding on another object."""
+    findings: tuple[Finding, ...]
+    """The findings about the first of the pods, or the finding on another object."""
+
+    def get_sort_key(self) -> list[int]:
+        """Return a sort key that puts rows with graver findings first, and rows without findings last."""
+        gravities = [SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in self.findings]
+        return gravities or [len(SEVERITIES_BY_GRAVITY)]
 
 
 def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """Build a table of the causes for which pods wait, gravest first. Return the table and the findings in it."""
-    rows = sorted(
-        _iter_waiting_rows(section),
-        key=lambda row: (
-            [SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in row[1]] or [len(SEVERITIES_BY_GRAVITY)]
-        ),
-    )
+    rows = sorted(_iter_waiting_rows(section), key=WaitingRow.get_sort_key)
     if not rows:
         return (), ()
-    shown, note = limit_rows_by_style(rows, style, limit)
+    shown_rows, note = limit_rows_by_style(rows, style, limit)
     columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
-    above = [(), *(findings for _, findings in shown)]
-    table = Table(columns, tuple(map(partial(_build_waiting_row, style), shown, above)), note).without_empty_columns()
-    return (table,), [finding for _, findings in shown for finding in findings]
+    cells = []
+    findings_above: tuple[Finding, ...] = ()
+    for row in shown_rows:
+        cells.append(_build_waiting_row(row, findings_above, style))
+        findings_above = row.findings
+    table = Table(columns, tuple(cells), note).without_empty_columns()
+    return (table,), [finding for row in shown_rows for finding in row.findings]
 
 
 def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
@@ -256,47 +278,42 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
     for finding in section.findings:
         by_object.setdefault(finding.object, []).append(finding)
     for waiting_pods in section.waiting:
-        yield waiting_pods, tuple(by_object.pop(f"Pod {waiting_pods.pods[0]}", ()))
+        first_pod = f"Pod {waiting_pods.pods[0]}"
+        yield WaitingRow(waiting_pods, tuple(by_object.pop(first_pod, ())))
     for findings in by_object.values():
-        yield from ((None, (finding,)) for finding in findings)
+        for finding in findings:
+            yield WaitingRow(None, (finding,))
 
 
-def _build_waiting_row(style: Style, row: WaitingRow, previous_row: Sequence[Finding]) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a row of the table of waiting pods."""
+def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated."""
     waiting_pods, findings = row
     severity = format_severity(findings[0]) if findings else ""
-    fix_lines = [line for finding in findings for line in iter_fix_lines(finding, previous_row, style)]
+    fix_lines = [line for finding in findings for line in iter_fix_lines(finding, findings_above, style)]
     if waiting_pods is None:
-        line = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
-        return (severity, "", "", Stack((*line, *fix_lines)))
-    return (
-        severity,
-        f"{len(waiting_pods.pods):,}",
-        waiting_pods.age,
-        Stack((*_iter_cause_lines(waiting_pods), *fix_lines)),
-    )
+        finding_lines = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
+        return (severity, "", "", Stack((*finding_lines, *fix_lines)))
+    pod_count = f"{len(waiting_pods.pods):,}"
+    return (severity, pod_count, waiting_pods.age, Stack((*_iter_cause_lines(waiting_pods), *fix_lines)))
 
 
 def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
     """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
     yield Marked(f"{names(waiting_pods.workloads)}: {waiting_pods.cause}", Tone.STRONG)
-    example_adds_to_reason = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
-    yield Marked(
-        f"{waiting_pods.pods[0]}: {waiting_pods.example}" if example_adds_to_reason else waiting_pods.example,
-        CAUSE_TONES.get(waiting_pods.cause, Tone.PLAIN),
-    )
+    is_about_one_of_several = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
+    pod_prefix = f"{waiting_pods.pods[0]}: " if is_about_one_of_several else ""
+    yield Marked(f"{pod_prefix}{waiting_pods.example}", CAUSE_TONES.get(waiting_pods.cause, Tone.PLAIN))
     if waiting_pods.cause == "stuck" and waiting_pods.last_said:
-        yield Marked(_format_last_words(waiting_pods.last_said), Tone.FAINT)
+        yield Marked(_format_last_message(waiting_pods.last_said), Tone.FAINT)
     for victim in waiting_pods.victims:
         since_text = f" since {victim.asked}" if victim.asked else ""
         overdue_text = f", overdue for {victim.overdue}" if victim.overdue else ""
-        yield Marked(
-            f"{victim.pod} on {victim.node} terminates{since_text}{overdue_text}",
-            Tone.BAD if overdue_text else Tone.FAINT,
-        )
+        tone = Tone.BAD if victim.overdue else Tone.FAINT
+        yield Marked(f"{victim.pod} on {victim.node} terminating{since_text}{overdue_text}", tone)
 
 
-def _format_last_words(last: LastWords) -> str:
+def _format_last_message(last: LastWords) -> str:
     """Return the scheduler's last message about a pod, with its age and the number of attempts."""
-    attempts_text = f"refused {last.attempts:,} times or more, " if last.attempts > 1 else ""
-    return f"{attempts_text}the scheduler last said{f' {last.age} ago' if last.age else ''}: {last.message}"
+    attempts_text = f"rejected at least {last.attempts:,} times, " if last.attempts > 1 else ""
+    age_text = f" {last.age} ago" if last.age else ""
+    return f"{attempts_text}the scheduler last said{age_text}: {last.message}"

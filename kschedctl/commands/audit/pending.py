@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.headline import suggest_deadlock_end
 from kschedctl.commands.explain.pending_report import LastWords
@@ -78,31 +79,33 @@ def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
 
 
 def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
-    """Return a gate with its holder, looked up by name, then by domain."""
+    """Return a gate with its holder, looked up by name, then by domain.
+
+    An unknown holder is described by the domain, or left empty if the gate has no domain.
+    """
     domain, slash, _ = gate.partition("/")
-    holder = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
+    holder = HOLDERS.get(gate) or HOLDERS.get(domain)
     if holder is not None:
         return GateHolder(gate=gate, holder=holder.name, fix=holder.fix.replace("NAMESPACE", namespace))
-    domain_owner = f"a controller of {domain}" if slash else ""
-    return GateHolder(gate=gate, holder=domain_owner)
+    return GateHolder(gate=gate, holder=f"a controller of {domain}" if slash else "")
 
 
 CAUSES = {
     "stuck": "stuck",
     "error": "with an error",
     "unserved": "that no scheduler serves",
-    "gang": "of gangs",
+    "gang": "in gangs",
     "unschedulable": "unschedulable",
     "preemption": "waiting for preemption",
     "permit": "waiting at Permit",
     "gated": "gated",
     "elsewhere": "of other schedulers",
-    "crowded": "behind others",
+    "crowded": "behind other pods",
     "backoff": "in back-off",
-    "turn": "whose turn is to come",
+    "turn": "not tried yet",
 }
 """The causes, the gravest first, as they are worded after a number."""
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+
 QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
 STUCK = AuditRule(
     "audit-pending-stuck",
@@ -179,30 +182,46 @@ BYPASSES = AuditRule(
     "sees a pod that names its node: the pod does not start.",
     "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
 )
-RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
-"""The rule about pods that wait for a cause, by cause."""
-RULES["unschedulable"] = UNSCHEDULABLE
-"""Cause -> what is found where pods wait for it."""
+RULE_BY_CAUSE = {
+    "stuck": STUCK,
+    "error": FAILING,
+    "unserved": UNSERVED,
+    "gang": GANG,
+    "gated": GATED,
+    "unschedulable": UNSCHEDULABLE,
+}
+"""The rules about pods that wait, by the cause for which they wait. Other causes are no finding."""
+RULE_BY_STATE = {
+    WaitingState.NOT_ADMITTED: NOT_ADMITTED,
+    WaitingState.SUSPENDED: SUSPENDED,
+    WaitingState.BYPASSES_SCHEDULER: BYPASSES,
+}
+"""The rules about workloads that are held back before kube-scheduler sees a pod, by state."""
 
 
 def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(find_waiting_pods)
     groups = _group_waiting_pods(waiting)
+    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
+
+    findings = [finding for group in groups for finding in _iter_findings(group, audited)]
+    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
+    findings += (
+        _build_elsewhere_finding(entry, RULE_BY_STATE[entry.state])
+        for entry in elsewhere
+        if entry.state in RULE_BY_STATE and entry.resource not in pending_pod_groups
+    )
+
     unknown = [
         *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
         *find_unread_pods_doubt(audited),
+        *_iter_unknowns_of_stuck_pods(waiting, audited),
     ]
-    unknown += _iter_unknowns_of_stuck_pods(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
-    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
     unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resources(elsewhere)]
-    findings = [finding for group in groups for finding in _iter_findings(group, audited)]
-    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
-    findings += filter(
-        None, (_build_elsewhere_finding(entry) for entry in elsewhere if entry.resource not in pending_pod_groups)
-    )
+
     return PendingSection(
         title="Pending, by cause",
         headline=_build_headline(waiting, elsewhere),
@@ -212,24 +231,22 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
         not_replayed=tuple(
             dict.fromkeys(part for replayed in audited.replay for part in replayed.explanation.not_replayed)
         ),
-        **build_verdict((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
+        **build_verdict((*RULE_BY_CAUSE.values(), OVERDUE, *RULE_BY_STATE.values()), findings, unknown),
     )
 
 
 def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
-    """Return the PodGroups of pending pods as `PodGroup namespace/name`. The section already reports their pods."""
+    """Return the PodGroups of pending pods as `PodGroup namespace/name`."""
     return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
-def _build_elsewhere_finding(entry: WaitingElsewhere) -> Finding | None:
-    """Build the finding that a workload is not admitted, is suspended or bypasses the scheduler, or return None."""
-    rules = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}
-    rule = (rules | {WaitingState.BYPASSES_SCHEDULER: BYPASSES}).get(entry.state)
-    if rule is None:
-        return None
-    since = f"; waits for {entry.age}" if entry.age else ""
-    conditions = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
-    return rule.build_finding(entry.resource, f"{entry.headline}{since}{conditions}", namespace=get_namespace(entry))
+def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Finding:
+    """Build the finding that a workload is held back elsewhere, with its age and the messages of its conditions."""
+    parts = [entry.headline]
+    if entry.age:
+        parts.append(f"pending for {entry.age}")
+    parts += (condition.words for condition in entry.conditions if condition.message)
+    return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
 def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
@@ -271,13 +288,13 @@ def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]
 
 
 def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
-    """Return a sort key that orders pods by age, those of unknown age last."""
+    """Return a sort key that puts the oldest pods first and pods of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
 
 
 def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
-    """Build the report about a group of pods."""
+    """Build the report about a group of pods, with the first pod as the example."""
     first = group[0]
     victims = {
         victim.pod: victim
@@ -310,12 +327,12 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding about a group of waiting pods, and findings about overdue victims of preemption."""
     first = group[0]
-    rule = RULES.get(first.cause)
+    rule = RULE_BY_CAUSE.get(first.cause)
     if rule is not None:
         description = f"{_format_other_count(group)}{_describe_waiting_pod(first)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
-            "; ".join(filter(None, (description, *_iter_waiting_times(first, audited)))),
+            "; ".join((description, *_iter_waiting_times(first, audited))),
             _find_fix(first, rule),
             namespace=first.pod.metadata.namespace,
             severity=_choose_severity(group, rule, audited),
@@ -323,9 +340,10 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
     for waiting_pod in group:
         for victim in find_terminating_victims(waiting_pod.explanation, audited):
             if victim.overdue:
-                due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
-                message = f"preempted for {first.pod.key}: {due}, and is still there"
-                yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
+                namespace, _, _ = victim.pod.partition("/")
+                due = f"should have left {victim.node} by {victim.due} ({victim.overdue} ago)"
+                message = f"preempted for {first.pod.key}: {due}, but is still there"
+                yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=namespace)
 
 
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
@@ -333,12 +351,13 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
 
     A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,
     something may just have made room. Without the time of the cluster, or if unread data could change the replay, it is
-    a note.
+    a note. Unread data does not matter for a pod whose gang is deadlocked with another.
     """
     first = group[0].explanation
     if rule is UNSERVED:
         return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
-    if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
+    is_deadlocked = first.pod_group is not None and bool(first.pod_group.deadlocked_with)
+    if first.undecided and not is_deadlocked:
         return NOTE
     if rule is not STUCK:
         return rule.severity
@@ -349,22 +368,25 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
 
 def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
-    waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
-    if waits:
-        yield f"waits for {waits}"
+    age = format_age(first.pod.metadata.creation_timestamp, audited.now)
+    if age:
+        yield f"pending for {age}"
     if first.cause == "stuck" and first.last_message:
-        yield f"{_format_rejection_time(first.last_message)}: {first.last_message.message}"
+        yield f"{_introduce_last_message(first.last_message)}: {first.last_message.message}"
 
 
-def _format_rejection_time(last_words: LastWords) -> str:
-    """Return when the scheduler rejected a pod, as text to go before its message.
+def _introduce_last_message(last_words: LastWords) -> str:
+    """Return words to put before the scheduler's last message: how long or how often it rejected the pod, and when.
 
     A condition has the time of the first rejection, as later ones change only its message.
     """
-    if last_words.source == f"condition {CONDITION}":
-        return f"refused for {last_words.age}, the scheduler last said" if last_words.age else "the scheduler last said"
-    attempts_text = f"refused {last_words.attempts:,} times or more, " if last_words.attempts > 1 else ""
-    return f"{attempts_text}the scheduler last said{f' {last_words.age} ago' if last_words.age else ''}"
+    is_from_condition = last_words.source == f"condition {CONDITION}"
+    if is_from_condition:
+        rejected_text = f"rejected for {last_words.age}, " if last_words.age else ""
+        return f"{rejected_text}the scheduler last said"
+    attempts_text = f"rejected at least {last_words.attempts:,} times, " if last_words.attempts > 1 else ""
+    age_text = f" {last_words.age} ago" if last_words.age else ""
+    return f"{attempts_text}the scheduler last said{age_text}"
 
 
 def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
@@ -377,7 +399,7 @@ def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
     if fixes:
         return "; ".join(dict.fromkeys(fixes))
     if gates:
-        return f"Ask whoever sets {', '.join(gate.gate for gate in gates)}: only its controller takes it away"
+        return f"Ask the owner of {', '.join(gate.gate for gate in gates)}: only its controller removes the gate"
     return rule.fix
 
 
@@ -392,6 +414,7 @@ def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingEl
     elsewhere_text = count_by_state(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"
-    counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
-    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
-    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {elsewhere_text}" if elsewhere_text else "")
+    counts = Counter(waiting_pod.cause for waiting_pod in waiting)
+    by_cause = ", ".join(f"{counts[cause]:,} {words}" for cause, words in CAUSES.items() if counts[cause])
+    headline = f"{counted(len(waiting), 'pod')} pending: {by_cause}"
+    return f"{headline}; {elsewhere_text}" if elsewhere_text else headline

@@ -6,6 +6,7 @@ scheduler's memory, so they are reported only as far as events tell them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -42,9 +43,9 @@ QUEUES = {
     "none": "in no queue of this scheduler",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
-CHANGES_TOLD = 2
-"""The most changes that a message names."""
-CHANGES_KEPT = 10
+MAX_NAMED_CHANGES = 2
+"""The maximum number of changes that a message names."""
+MAX_WAKING_CHANGES = 10
 """The number of waking changes of a pod after which further changes are not tried."""
 MISSED = AuditRule(
     "audit-queue-missed",
@@ -93,10 +94,14 @@ class AuditedQueuePod(NamedTuple):
 def build_queue_section(audited: AuditedCluster) -> QueueSection:
     """Build the section about pending pods by queue, and about pods that missed a wake-up since the earlier time."""
     queued = list(_iter_queued_pods(audited))
-    between = _find_wakes_since_earlier(audited)
     basis = _merge_attempt_bases(queued, audited)
-    stuck_pods = tuple(_iter_stuck_pods_with_wakes(between, audited)) if between else ()
-    reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
+    between = _find_wakes_since_earlier(audited)
+    findings: list[Finding] = []
+    reported_pods: tuple[PodBetween, ...] = ()
+    if between is not None:
+        stuck_pods = list(_iter_stuck_pods_with_wakes(between, audited))
+        reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
+        findings += (_build_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
     return QueueSection(
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
@@ -106,9 +111,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
         unheard=between.unheard if between else 0,
         between=reported_pods,
         not_replayed=basis["not_replayed"],
-        **build_verdict(
-            (MISSED, IN_VAIN), _iter_findings(stuck_pods, between, audited), _iter_unknowns(basis, between, audited)
-        ),
+        **build_verdict((MISSED, IN_VAIN), findings, _iter_unknowns(basis, between, audited)),
     )
 
 
@@ -116,12 +119,13 @@ def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
     """Yield every pending pod with its queue. Pods that are rejected alike follow each other."""
     waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
     served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
-    for refused, pods in iter_rejected_groups(audited.scheduler, served_pods):
+    for rejected, pods in iter_rejected_groups(audited.scheduler, served_pods):
         for pod in pods:
-            yield AuditedQueuePod(waiting_by_key[pod.key], _find_queue(waiting_by_key[pod.key], refused), refused)
-    yield from (
-        AuditedQueuePod(waiting_pod, "none") for waiting_pod in waiting_by_key.values() if not _is_served(waiting_pod)
-    )
+            waiting_pod = waiting_by_key[pod.key]
+            yield AuditedQueuePod(waiting_pod, _find_queue(waiting_pod, rejected), rejected)
+    for waiting_pod in waiting_by_key.values():
+        if not _is_served(waiting_pod):
+            yield AuditedQueuePod(waiting_pod, "none")
 
 
 def _is_served(waiting: WaitingPod) -> bool:
@@ -129,14 +133,14 @@ def _is_served(waiting: WaitingPod) -> bool:
     return waiting.explanation.verdict != "NotResponsible"
 
 
-def _find_queue(waiting: WaitingPod, refused: RejectedPod) -> str:
-    """Return the queue of a pod (a key of `QUEUES`).
+def _find_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
+    """Return the queue of a pod (a key of `QUEUES`), given its replayed attempt.
 
-    It is unknown for a pod that fits now and was tried before, since only the scheduler remembers the queue.
+    The queue is unknown for a pod that fits now and was tried before, since only the scheduler remembers it.
     """
-    if refused.attempt.gating_plugin:
+    if rejected.attempt.gating_plugin:
         return "gated"
-    if refused.attempt.rejectors.all or waiting.cause == "gang":
+    if rejected.attempt.rejectors.all or waiting.cause == "gang":
         return "unschedulable"
     if waiting.cause == "permit":
         return "permit"
@@ -148,27 +152,27 @@ def _find_queue(waiting: WaitingPod, refused: RejectedPod) -> str:
 def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
     """Group pods by queue and rejecting plugins, longest-waiting first. The groups are in the order of `QUEUES`."""
     groups: dict[tuple[str, tuple[str, ...]], list[AuditedQueuePod]] = {}
-    for in_queue in queued:
-        groups.setdefault((in_queue.queue, in_queue.rejected_by), []).append(in_queue)
+    for queued_pod in queued:
+        groups.setdefault((queued_pod.queue, queued_pod.rejected_by), []).append(queued_pod)
     for group in groups.values():
-        group.sort(key=lambda queued: (not queued.since, queued.since, queued.waiting.pod.key))
+        # pods for which no time is known come last
+        group.sort(key=lambda queued_pod: (not queued_pod.since, queued_pod.since, queued_pod.waiting.pod.key))
     order = tuple(QUEUES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
 
 
 def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> PodsInQueue:
-    """Build the report about a group of pods."""
+    """Build the report about a group of pods, with the changes that would wake the first of them."""
     first = group[0]
     wake_ups = build_wake_ups_report(audited.scheduler, first.rejected) if first.rejected else None
+    last_messages = [queued_pod.waiting.last_message for queued_pod in group]
     return PodsInQueue(
         queue=first.queue,
-        pods=tuple(in_queue.waiting.pod.key for in_queue in group),
+        pods=tuple(queued_pod.waiting.pod.key for queued_pod in group),
         refused_by=first.rejected_by,
         since=first.since,
         age=format_age(first.since, audited.now),
-        attempts=max(
-            in_queue.waiting.last_message.attempts if in_queue.waiting.last_message else 0 for in_queue in group
-        ),
+        attempts=max(message.attempts if message else 0 for message in last_messages),
         backs_off_until=_find_back_off_end(group, audited),
         headline=_describe_queue(first, wake_ups),
         wakes=wake_ups.rejectors if wake_ups else (),
@@ -178,33 +182,41 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
 def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> str:
     """Return the latest time at which the last pod of the group leaves back-off, empty if unknown.
 
-    A back-off doubles with each attempt up to the configured maximum.
+    A back-off doubles with each attempt up to the configured maximum, so a pod leaves at the latest this maximum after
+    its last attempt.
     """
+    backing_off = [queued_pod for queued_pod in group if queued_pod.queue == "backoffQ"]
+    last_attempts = []
+    for queued_pod in backing_off:
+        message = queued_pod.waiting.last_message
+        if message is None or audited.seconds_since(message.at) is None:
+            return ""
+        last_attempts.append(message.at)
+    if not last_attempts:
+        return ""
     max_backoff = audited.scheduler.configuration.pod_max_backoff_seconds
-    last_messages = [in_queue.waiting.last_message for in_queue in group if in_queue.queue == "backoffQ"]
-    times = [words.at for words in last_messages if words and audited.seconds_since(words.at) is not None]
-    return subtract_seconds(max(times), -max_backoff) if times and len(times) == len(last_messages) else ""
+    return subtract_seconds(max(last_attempts), -max_backoff)
 
 
 def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     """Return one line about why the first pod of a group is in its queue."""
     if first.queue == "unknown":
-        return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
+        return "fits now and was rejected before: in activeQ if something woke it, otherwise waiting for the flush"
     if first.queue == "permit":
-        return f"may hold a node, and waits there before it is bound: {first.waiting.reason}"
+        return f"may hold a node, waiting there before it is bound: {first.waiting.reason}"
     if first.queue == "activeQ":
-        return "fits now, and was not tried yet"
+        return "fits now and was not tried yet"
     return wake_ups.headline if wake_ups else first.waiting.reason
 
 
 def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedCluster) -> Basis:
-    """Return what the replayed attempts depend on."""
-    refused = {id(in_queue.rejected): in_queue.rejected for in_queue in queued if in_queue.rejected}
-    return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
+    """Return what the replayed attempts depend on. Pods that are rejected alike share an attempt."""
+    attempts = {id(queued_pod.rejected): queued_pod.rejected for queued_pod in queued if queued_pod.rejected}
+    return merge_bases([build_basis(audited.scheduler, attempt) for attempt in attempts.values()])
 
 
 def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread data that the answers depend on."""
+    """Yield the unread data on which the queues and the wake-ups depend."""
     yield from find_unread_pods_doubt(audited)
     yield from basis["unknown"]
     if between is not None:
@@ -219,12 +231,12 @@ def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
     if audited.earlier is None:
         return None
     names = _describe_time(audited.earlier.cluster), audited.now
-    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
+    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, MAX_WAKING_CHANGES)
 
 
 def _describe_time(cluster: Cluster) -> str:
-    """Return the time at which a cluster was read, as text."""
-    return cluster.provenance.read_at if cluster.provenance else "the earlier moment"
+    """Return the time at which a cluster was read, or words for it if unknown."""
+    return cluster.provenance.read_at if cluster.provenance else "the earlier time"
 
 
 def _iter_stuck_pods_with_wakes(
@@ -248,46 +260,42 @@ def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
     return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
-def _iter_findings(
-    stuck_pods: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
-) -> Iterator[Finding]:
-    """Yield findings about pods that fit now and were not woken, or were woken and still wait."""
-    for pod, waiting in stuck_pods:
-        name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
-        rejection = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
-        if pod.missed:
-            yield MISSED.build_finding(
-                name, f"{rejection}, but {_describe_missed_changes(between)}", namespace=waiting.pod.metadata.namespace
-            )
-            continue
-        changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
-        suffix = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
-        yield IN_VAIN.build_finding(
-            name,
-            f"{rejection}; {changes}{suffix} woke it, and it waits",
-            namespace=waiting.pod.metadata.namespace,
-            severity=ERROR if is_overlooked(waiting, audited) else WARNING,
-        )
+def _build_finding(pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster) -> Finding:
+    """Build the finding about a pod that fits now and was not woken, or was woken and still waits.
 
+    Being woken in vain is an error only if the scheduler has overlooked the pod for too long, otherwise a warning.
+    """
+    rejection = f"rejected by {', '.join(pod.refused_by)} at {between.before}; fits on {waiting.node} now"
+    namespace = waiting.pod.metadata.namespace
+    if pod.missed:
+        if between.changes:
+            not_woken = f"none of {counted(between.changes, 'change')} woke it"
+        else:
+            not_woken = "nothing changed that the scheduler watches"
+        return MISSED.build_finding(f"Pod {pod.pod}", f"{rejection}, but {not_woken}", namespace=namespace)
 
-def _describe_missed_changes(between: WakesBetween | None) -> str:
-    """Return that none of the changes woke the pod, as text."""
-    if between is None or not between.changes:
-        return "it heard of nothing that changed"
-    return f"none of {counted(between.changes, 'change')} woke it"
+    named_changes = pod.woken_by[:MAX_NAMED_CHANGES]
+    changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in named_changes)
+    suffix = " and other changes" if len(pod.woken_by) > len(named_changes) else ""
+    return IN_VAIN.build_finding(
+        f"Pod {pod.pod}",
+        f"{rejection}; {changes}{suffix} woke it, but it is still pending",
+        namespace=namespace,
+        severity=ERROR if is_overlooked(waiting, audited) else WARNING,
+    )
 
 
 def _build_headline(
     queued: Sequence[AuditedQueuePod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
 ) -> str:
-    """Return the number of pods in each queue and of missed wake-ups, as text."""
+    """Return the numbers of pods by queue as text, with those of missed wake-ups if there is an earlier time."""
     if not queued:
         return "nothing is pending"
-    counts = ((words, sum(in_queue.queue == queue for in_queue in queued)) for queue, words in QUEUES.items())
-    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    counts = Counter(queued_pod.queue for queued_pod in queued)
+    by_queue = ", ".join(f"{counts[queue]:,} {words}" for queue, words in QUEUES.items() if counts[queue])
     if between is None:
-        return message
-    missed = sum(pod.missed for pod in reported_pods)
+        return by_queue
     if not reported_pods:
-        return f"{message}; none was missed since {between.before}"
-    return f"{missed:,} missed, {len(reported_pods) - missed:,} woken in vain since {between.before}; {message}"
+        return f"{by_queue}; no wake-up missed since {between.before}"
+    missed = sum(pod.missed for pod in reported_pods)
+    return f"{missed:,} missed, {len(reported_pods) - missed:,} woken in vain since {between.before}; {by_queue}"

@@ -50,7 +50,7 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return a summary with the sections that have findings."""
+        """Return the summary with the sections that have findings as causes, and with all findings as advice."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
             summary,
@@ -66,9 +66,9 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return whether a section has a finding of this severity or a graver one."""
         return any(section.has_at_least(severity) for section in self.sections)
 
-    def get_section_answers(self) -> dict[str, str]:
-        """Return the headline of each section."""
-        return {section.title: section.headline for section in self.sections}
+    def describe_sections(self) -> dict[str, str]:
+        """Return the state of each section; the headlines stand in the table above."""
+        return {section.title: section.describe_state() for section in self.sections}
 
     def as_list(self) -> Findings:
         """Return the findings of all sections."""

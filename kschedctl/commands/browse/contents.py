@@ -23,7 +23,7 @@ from kschedctl.commands.browse.report import (
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.node_order import get_region_and_zone
+from kschedctl.snapshot.nodes import get_region_and_zone
 
 FITS = ""
 """The answer for a pod that fits."""

@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod
+from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_replicas
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
@@ -40,7 +40,8 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -68,6 +69,8 @@ class PodShapes(SharedCluster):
     """For each shape, how many pods the API server creates (None for all), and its message for the next one."""
     counted: Mapping[str, bool] = field(default_factory=dict)
     """Namespace of the pods -> whether all of admission is replayed for it."""
+    workloads: Sequence[Struct] = ()
+    """The workload of each shape, for the quota of Kueue. Empty if the cluster has no queues."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ def capacity(
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
         capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
-        return _build_report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
+        is_interrupted = capacities[0].verdict == ""
+        return _build_report(shared, seed, _add_quota_room(shared, capacities), is_interrupted)
     results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.by_task[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
     shapes = [
@@ -117,7 +121,25 @@ def capacity(
         for capacities_of_shape in by_shape
         if any(capacities_of_shape)
     ]
-    return _build_report(shared, seed, shapes, results.interrupted)
+    return _build_report(shared, seed, _add_quota_room(shared, shapes), results.interrupted)
+
+
+def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
+    """Return the shapes with the number of pods that Kueue admits, for those that Kueue manages."""
+    if not shared.workloads:
+        return capacities
+    from kschedctl.commands.capacity.quota_room import find_quota_room  # noqa: PLC0415 - few clusters
+
+    workloads = dict(zip(shared.shapes, shared.workloads, strict=True))
+    with_room = []
+    for shape in capacities:
+        tried = shape.fits if shape.limited else shape.fits + 1
+        room = find_quota_room(shared.cluster, workloads[shape.shape], tried)
+        if room is None:
+            with_room.append(shape)
+        else:
+            with_room.append(replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason))
+    return with_room
 
 
 def _build_report(shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
@@ -169,6 +191,7 @@ def prepare_shapes(
     cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
+    queued_workloads = workloads if has_queues(cluster) else []
     creation, has_own_claims = _create_pods(cluster, workloads, most)
     documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
@@ -177,6 +200,11 @@ def prepare_shapes(
         name: [_with_unique_name(pod, cluster) for pod in pods_of_shape]
         for name, pods_of_shape in creation.pods.items()
     }
+    if queued_workloads:
+        from kschedctl.commands.capacity.quota_room import add_flavors_of_queue  # noqa: PLC0415 - few clusters
+
+        for workload, (name, pods) in zip(queued_workloads, pods_by_shape.items(), strict=True):
+            pods_by_shape[name] = add_flavors_of_queue(cluster, workload, pods)
     cluster = add_pods(
         creation.apply_to(cluster), [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
     )
@@ -191,6 +219,7 @@ def prepare_shapes(
         limit=most,
         admitted=admitted,
         counted=Admissions(cluster, documents).find_replayed_namespaces(workloads),
+        workloads=queued_workloads,
     )
 
 
@@ -199,13 +228,13 @@ def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None
 
     Return them with a flag for each workload: whether its pods need claims of their own.
     """
-    creation = create_objects(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
+    creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
         has_own_claims.append(bool(pods) and _has_own_claims(workload, pods[0]))
         if has_own_claims[-1]:
             large_creation = create_objects(
-                cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True
+                cluster, [with_replicas(workload, most or CLAIMING_PODS)], include_denied=True
             )
             create_allowed_claims(cluster, large_creation, large_creation.pods)
             creation.pods[name] = large_creation.pods[name]
@@ -224,14 +253,6 @@ def _count_admitted_pods(
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
     number, messages = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
     return (number, messages) if messages else (None, ())
-
-
-def _scale_workload(workload: Struct, replicas: int) -> Struct:
-    """Return the workload with this number of replicas, whatever its kind calls them."""
-    spec = workload.spec  # type: ignore[attr-defined]
-    fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
-    existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
-    return replace(workload, spec=replace(spec, **existing_fields)) if existing_fields else workload
 
 
 def _has_own_claims(workload: Struct, pod: Pod) -> bool:

@@ -12,6 +12,7 @@ from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import DrawnUnlisted
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.source import KUEUE_QUOTA_KINDS
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
@@ -56,4 +57,6 @@ def capacity(
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, view, read_manifests(source, namespace), answer_source, fits_enough)
+        return ask_and_answer(
+            run, view, read_manifests(source, namespace, KUEUE_QUOTA_KINDS), answer_source, fits_enough
+        )

@@ -60,6 +60,8 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )
     admission_line = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
+    quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
+    quota_line = (paragraph(Marked(shape.describe_quota, quota_tone)),) if shape.describe_quota else ()
     message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
     preemption_note = (
         f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
@@ -70,6 +72,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
         *((paragraph(pods_ahead),) if shape.ahead else ()),
         *(admission_line if shape.ends_first else ()),
+        *quota_line,
         *message_line,
         *((paragraph(preemption_note),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),

@@ -57,6 +57,12 @@ class ShapeCapacity(Document, frozen=True):
     """The number of pods that the API server admits, or None if it admits all."""
     refused: tuple[str, ...] = ()
     """The API server's messages about the first pod that it denies."""
+    by_quota: int | None = None
+    """The number of pods that Kueue admits together without preemption, or None if Kueue does not manage them."""
+    flavors: str = ""
+    """The flavors in which Kueue admits them, such as ``flavor spot``."""
+    beyond_quota: str = ""
+    """Why Kueue does not admit one more, or ""."""
     ahead: tuple[str, ...] = ()
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
@@ -64,8 +70,9 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def most(self) -> int:
-        """The number of pods that are admitted and get a node."""
-        return self.fits if self.created is None else min(self.fits, self.created)
+        """The number of pods that are created, get quota from Kueue, and get a node."""
+        limits = (limit for limit in (self.created, self.by_quota) if limit is not None)
+        return min((self.fits, *limits))
 
     @property
     def ends_first(self) -> str:
@@ -78,6 +85,20 @@ class ShapeCapacity(Document, frozen=True):
             return f"{'the quota ends first:' if EXCEEDED in said else 'but'} only {number}: {said}"
         both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"
         return f"{both}: {number}, then {said}"
+
+    @property
+    def describe_quota(self) -> str:
+        """A sentence about how many pods Kueue admits; empty if Kueue does not manage them."""
+        if self.by_quota is None:
+            return ""
+        if not self.by_quota:
+            return f"Kueue admits none: it {self.beyond_quota}"
+        if not self.beyond_quota or self.by_quota > self.fits:
+            return f"Kueue admits all of them in {self.flavors}"
+        number = f"{self.by_quota:,} {'is' if self.by_quota == 1 else 'are'} admitted in {self.flavors}"
+        if self.by_quota == self.fits:
+            return f"room and Kueue's quota end together: {number}; with one more it {self.beyond_quota}"
+        return f"Kueue's quota ends first: only {number}; with one more it {self.beyond_quota}"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the shape, how many more of it fit, and on how many nodes."""

@@ -19,7 +19,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
-from kschedctl.commands.audit.packing.emptying import EmptyingOrder, find_candidates
+from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_removal_candidates
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
@@ -139,7 +139,7 @@ class ConsolidationRun:
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         pending = [position for position in find_pending(Simulation(scheduler)) if position not in reserved_pods]
-        candidates = find_candidates(scheduler, pools, pending)
+        candidates = order_removal_candidates(scheduler, pools, pending)
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
         if reserved_pods:
             reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, pools.workers))

@@ -13,7 +13,7 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Drawn
 from kschedctl.cli.references import parse_kind
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
-from kschedctl.cli.source import LoadedSource, load_clusters
+from kschedctl.cli.source import KUEUE_QUOTA_KINDS, LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
 from kschedctl.errors import UsageError
@@ -55,11 +55,11 @@ def drain(
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        suggest_commands = make_whatif_builder(run, extending.arguments())
+        suggest_commands = make_whatif_builder(run, extending.to_arguments())
         return ask_and_answer(
             run,
             result,
-            load_clusters(source),
+            load_clusters(source, KUEUE_QUOTA_KINDS),
             answer_source,
             lambda report: report.safe,
             suggest_commands=suggest_commands,

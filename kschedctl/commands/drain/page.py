@@ -34,6 +34,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
+        *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
         *build_struct_table(report.moved, style, title="Moved", full=False),
         *build_headroom_section(report.headroom),
         *build_pods_before_and_after(report.zones, report.nodes_changed),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.columns import Column, CsvTable
+from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     BlockedPod,
@@ -25,6 +27,39 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
+
+
+class QuotaOutcome(StrEnum):
+    """What becomes of the quota of a Workload whose pods are evicted."""
+
+    KEPT = "Kept"
+    """The Workload keeps its quota, and its job recreates the pods."""
+    READMITTED = "Readmitted"
+    """The successor of its only pod is a new Workload that Kueue admits."""
+    WAITS = "Waits"
+    """The successor of its only pod is a new Workload that waits for quota."""
+    RELEASED = "Released"
+    """No controller recreates its only pod."""
+
+
+class DisplacedWorkload(Document, frozen=True):
+    """A Workload of Kueue with quota, some of whose pods are evicted."""
+
+    workload: Annotated[str, Column(keep=True)]
+    job: Annotated[str, Column(beneath="of")]
+    """The object whose pods the Workload stands for, or "" if it is not known."""
+    pods: Annotated[int, Column("evicted pods")]
+    queue: Annotated[str, Column("ClusterQueue")]
+    outcome: Annotated[QuotaOutcome, Column("quota")]
+    flavors: Annotated[str, Column(beneath="in")] = ""
+    """The flavors in which the successor is admitted, such as ``flavor spot``."""
+    reason: Annotated[str, Column(beneath="it")] = ""
+    """What the successor waits for."""
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return the problem that fails a CI gate."""
+        return GateProblem("not-scheduled", f"Workload {self.workload}", f"its successor {self.reason}")
 
 
 class Drain(Report, frozen=True):
@@ -78,6 +113,8 @@ class Drain(Report, frozen=True):
     """Workload -> the number of pods that fit nowhere even if no other pod comes back."""
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with replacements that the API server denies."""
+    displaced_workloads: tuple[DisplacedWorkload, ...] = ()
+    """The Workloads of Kueue whose pods are evicted, with what becomes of their quota."""
     chain: EvictionChain | None = None
     """The fate of the pods that the drained ones preempt. None if there are none, or if the user interrupted."""
     api_version: str = "kschedctl.dev/v1"
@@ -95,6 +132,7 @@ class Drain(Report, frozen=True):
             (len(self.moved), "pod gets another node", "pods get another node"),
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._unplaced_count, "pod fits nowhere else", "pods fit nowhere else"),
+            (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not created again", "pods are not created again"),
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
             (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
@@ -110,6 +148,11 @@ class Drain(Report, frozen=True):
     def _unplaced_count(self) -> int:
         """The number of evicted pods that fit on no other node."""
         return sum(len(group.pods) for group in self.unplaced)
+
+    @property
+    def _waiting_count(self) -> int:
+        """The number of evicted pods whose successors wait for quota of Kueue, whatever room there is."""
+        return sum(workload.pods for workload in self.displaced_workloads if workload.outcome is QuotaOutcome.WAITS)
 
     @property
     def _not_created_count(self) -> int:
@@ -165,6 +208,7 @@ class Drain(Report, frozen=True):
             *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
+            *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
             *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
             *(pod.gate_problem for pod in self.evicted),

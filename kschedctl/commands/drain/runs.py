@@ -16,8 +16,9 @@ from random import Random
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.report import Drain
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
@@ -38,7 +39,7 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -117,12 +118,23 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     evicted, blocked = report_evictions(simulation), tuple(node_drain.report_blocked())
     returned = tuple(pods[position].key for position in node_drain.find_returned())
     not_created = tuple(node_drain.report_not_created())
+    displaced_workloads = _report_workloads(
+        shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
+    )
+    has_waiting = any(workload.outcome is QuotaOutcome.WAITS for workload in displaced_workloads)
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=not (blocked or returned or simulation.interrupted),
         safe=not (
-            blocked or returned or unplaced or not_created or evicted or node_drain.lost or simulation.interrupted
+            blocked
+            or returned
+            or unplaced
+            or not_created
+            or evicted
+            or node_drain.lost
+            or simulation.interrupted
+            or has_waiting
         ),
         moved=tuple(report_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(simulation, unplaced, {}),
@@ -141,8 +153,18 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         **_build_basis(node_drain),
         interrupted=simulation.interrupted,
         not_created=not_created,
+        displaced_workloads=displaced_workloads,
         chain=summarize_evictions(simulation, evicted),
     )
+
+
+def _report_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
+    """Report on the Workloads of Kueue that have some of these evicted pods."""
+    if not shared.cluster.kueue_workloads or not pods:
+        return ()
+    from kschedctl.commands.drain.displaced_workloads import report_displaced_workloads  # noqa: PLC0415 - few clusters
+
+    return report_displaced_workloads(shared.cluster, pods)
 
 
 def _build_basis(node_drain: NodeDrain) -> ClusterBasis:

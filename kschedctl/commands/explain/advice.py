@@ -12,15 +12,16 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
+from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.headline import describe_causes, suggest_deadlock_end
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
@@ -97,7 +98,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """Yield advice for a gated pod: how to get the gates removed, and whether the pod would then fit."""
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
-        text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
+        text = f"Find the controller that removes {gates}; until then the scheduler ignores the pod"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
@@ -125,11 +126,14 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod, about preemption, a deadlock of gangs, or the causes."""
+    """Yield advice for an unschedulable pod: on a deadlock of gangs, else on preemption, else on the causes.
+
+    A DaemonSet pod that cannot preempt anything gets the advice to raise its priority first.
+    """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
-        text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
+        text = f"Pods of its DaemonSet cannot run on another node: give it a PriorityClass above {highest:,}"
         yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
@@ -137,9 +141,8 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
         yield from _advise_on_preemption(preemption)
     elif preemption is not None and preemption.chosen and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims)
-        pods = f"{victims} pod{'s' * (victims != 1)}"
-        text = f"Preemption would make room on {preemption.chosen} by evicting {pods}"
-        yield Advice("AwaitPreemption", text, preemption.chosen or "")
+        text = f"Preemption would make room on {preemption.chosen} by evicting {counted(victims, 'pod')}"
+        yield Advice("AwaitPreemption", text, preemption.chosen)
     else:
         yield from _advise_on_causes(report.causes)
 
@@ -155,10 +158,11 @@ def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
 
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     """Yield advice on the first few causes, without duplicates."""
-    if len(causes) > 1 and not causes[0].within and causes[0].nearest:
+    no_node_in_reach = not causes[0].within if causes else False
+    if len(causes) > 1 and no_node_in_reach and causes[0].nearest:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
-    yield from _drop_duplicates(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
+    yield from _iter_distinct_advice(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
 
 def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
@@ -166,30 +170,34 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
     There is no advice unless all ResourceSlices were read.
     """
-    cluster = scheduler.cluster
-    if cluster.gap("ResourceSlice") is not None:
+    if scheduler.cluster.gap("ResourceSlice") is not None:
         return
+    publishing_drivers = {resource_slice.spec.driver for resource_slice in scheduler.cluster.resource_slices}
+    for device_class in _find_classes_without_devices(scheduler.cluster, report):
+        driver, name = _find_driver(device_class), device_class.metadata.name
+        if driver and driver not in publishing_drivers:
+            text = f"No node publishes devices of driver {driver} (DeviceClass {name}): check its DaemonSet"
+            yield Advice("CheckDeviceDriver", text)
+        elif not driver and not publishing_drivers:
+            text = f"No node publishes devices (DeviceClass {name}): check the DaemonSet of its driver"
+            yield Advice("CheckDeviceDriver", text)
+
+
+def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
+    """Return the distinct DeviceClasses of the pod's requests for which no node has a device."""
     unfit = [cause.fact_data for cause in report.causes if isinstance(cause.fact_data, DevicesUnfit)]
     without_devices = {(r.claim, r.request) for fact in unfit for r in fact.requests if not r.devices}
-    publishing = {resource_slice.spec.driver for resource_slice in cluster.resource_slices}
     classes = {device_class.metadata.name: device_class for device_class in cluster.device_classes}
-    advice = []
+    needed_classes = {}
     for claim in cluster.resource_claims:
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
         for request in claim.spec.devices.requests:
             if request.exactly is None or (key, request.name) not in without_devices:
                 continue
-            device_class = classes.get(request.exactly.device_class_name)
-            if device_class is None:
-                continue
-            driver, name = _find_driver(device_class), device_class.metadata.name
-            if driver and driver not in publishing:
-                text = f"No node publishes devices of driver {driver} (DeviceClass {name}): check its DaemonSet"
-                advice.append(Advice("CheckDeviceDriver", text))
-            elif not driver and not publishing:
-                text = f"No node publishes devices (DeviceClass {name}): check the DaemonSet of its driver"
-                advice.append(Advice("CheckDeviceDriver", text))
-    yield from dict.fromkeys(advice)
+            class_name = request.exactly.device_class_name
+            if class_name in classes:
+                needed_classes[class_name] = classes[class_name]
+    return list(needed_classes.values())
 
 
 def _find_driver(device_class: DeviceClass) -> str:
@@ -199,28 +207,32 @@ def _find_driver(device_class: DeviceClass) -> str:
     return next((match["name"] for match in matches if match is not None), "")
 
 
-def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
     """Yield each distinct suggestion once, without None."""
     return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
-    """Return advice on a single cause, or None if no advice applies."""
+    """Return advice on a single cause, or None if no advice applies.
+
+    Advice that the fact calls for comes before the next step that the plugin suggests.
+    """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
-    if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):
-        return change
+    if isinstance(cause.fact_data, TooSkewed):
+        spread_advice = _advise_on_spread_constraint(cause.fact_data)
+        if spread_advice is not None:
+            return spread_advice
     step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
     if step is None:
         return None
-    about_node = "{node}" in step.text
-    node = cause.nearest if about_node else ""
+    node = cause.nearest if "{node}" in step.text else ""
     claim = _find_claim(cause.fact_data) if step is LOOK_AT_CLAIM else ""
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
 
 
 def _find_claim(fact: AnyFact | None) -> str:
-    """Return the name of the PersistentVolumeClaim that the fact is about, or an empty string."""
+    """Return the name (without namespace) of the PersistentVolumeClaim that the fact is about, or an empty string."""
     match fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = first.claim
@@ -230,7 +242,8 @@ def _find_claim(fact: AnyFact | None) -> str:
             claim = fact.claim
         case _:
             return ""
-    return claim.rpartition("/")[2]
+    _, _, name = claim.rpartition("/")
+    return name
 
 
 def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
@@ -247,34 +260,46 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 def _find_next_step(cause: Cause) -> NextStep | None:
     """Return the next step that the cause's plugin suggests, or None if it suggests none."""
     declared = IN_TREE.get(cause.plugin)
-    if declared is None or declared.plugin is None:
+    plugin = declared.plugin if declared is not None else None
+    if plugin is None:
         return None
-    return (cause.within and declared.plugin.next_step_within_reach) or declared.plugin.next_step
+    if cause.within and plugin.next_step_within_reach:
+        return plugin.next_step_within_reach
+    return plugin.next_step
 
 
 def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
-    """Yield advice on the closest node if only its taints or a cordon reject the pod."""
+    """Yield advice on the closest node if its taints or its cordon are the first cause.
+
+    There is none if objects were not read. Uncordoning or tolerating is advised only if the pod would then fit.
+    """
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
         return
+    node_name = cause.nearest
+
+    # The cloud controller manager removes its taint once it has initialized the node
     if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.uninitialized_nodes:
         text = "See why the cloud controller manager does not initialize it: is it running, and what does its log say?"
-        yield Advice("StartCloudController", text, cause.nearest)
+        yield Advice("StartCloudController", text, node_name)
         return
-    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
+
+    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[node_name]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
     untolerated = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
-    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated):
-        if _fits_with_tolerations(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE_TAINT]):
-            yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
+    only_cordoned = node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated)
+    if only_cordoned:
+        if _fits_with_tolerations(scheduler, framework, pod, node_name, [UNSCHEDULABLE_TAINT]):
+            yield Advice("Uncordon", f"Once {node_name} is uncordoned the pod fits there", node_name)
         return
+
     health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
     if health_taints:
-        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(health_taints)}"
-        yield Advice("LookAtNode", text, cause.nearest)
-    elif untolerated and _fits_with_tolerations(scheduler, framework, pod, cause.nearest, untolerated):
-        text = f"With a toleration of {' and '.join(map(str, untolerated))} it fits on {cause.nearest}"
-        yield Advice("Tolerate", text, cause.nearest)
+        text = f"Kubernetes itself taints {node_name} with {', '.join(health_taints)}"
+        yield Advice("LookAtNode", text, node_name)
+    elif untolerated and _fits_with_tolerations(scheduler, framework, pod, node_name, untolerated):
+        text = f"With a toleration of {' and '.join(map(str, untolerated))} it fits on {node_name}"
+        yield Advice("Tolerate", text, node_name)
 
 
 def _fits_with_tolerations(

@@ -14,6 +14,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.snapshot.fork import Fork
 
 STARTING = frozenset({"", "Pending"})
+"""The phases of a pod whose containers have not started yet."""
 
 
 def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:

@@ -11,12 +11,12 @@ import msgspec
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import references as found_pods
-from kschedctl.cli import subjects
+from kschedctl.cli import references, subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import DrawnView, Places, View
@@ -47,7 +47,7 @@ from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -101,6 +101,7 @@ def explain(
     supposed: Supposed,
     karpenter: KarpenterInput,
     node_groups: NodeGroupInput,
+    kueue: KueueInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -133,7 +134,7 @@ def explain(
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampled_from,
-            extender_arguments=extending.arguments(),
+            extender_arguments=extending.to_arguments(),
             in_full=view.max_matrices,
         )
 
@@ -144,10 +145,11 @@ def explain(
         if watch:
             name = view.output.name
             return watch_cluster(
-                source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
+                source, scope, name, lambda cluster: build_answer(Inquiry(kueue.apply_to(cluster))), question.live_kinds
             )
         pods_alone = are_all_pods(question.pods)
-        return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
+        inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds)
+        return build_answer(replace(inquiry, cluster=kueue.apply_to(inquiry.cluster)))
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -179,11 +181,15 @@ class _Question(msgspec.Struct, frozen=True):
         return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
-        """Build the report that answers the question. Raises KschedctlError."""
+        """Build the report that answers the question. Raises KschedctlError.
+
+        It is about the named pods and objects, else about the manifests in the files, else about all pending pods.
+        """
         now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
         inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
 
+        # Named on the command line
         if self.pods:
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
             if waiting_elsewhere := report_named_elsewhere(
@@ -191,16 +197,25 @@ class _Question(msgspec.Struct, frozen=True):
             ):
                 return waiting_elsewhere
             return self._explain_targets(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
+
+        # In the files
         if targets := subjects.find_targets_in_files(inquiry, self.scope):
             return self._add_new_resources(self._explain_targets(targets, inquiry), inquiry)
-        if inquiry.has_outer_cluster and (new_resources := report_new_resources(inquiry.cluster, now)):
-            return new_resources
+        has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
+        if inquiry.has_outer_cluster or not has_scope:
+            is_in_cluster = not inquiry.has_outer_cluster
+            new_resources = report_new_resources(
+                inquiry.cluster, now, queued_only=is_in_cluster, remedies=self.remedies
+            )
+            if new_resources:
+                return new_resources
 
+        # All pending pods
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
         scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
-            found_pods.check_namespace(inquiry.cluster, scope)
+            references.check_namespace(inquiry.cluster, scope)
         return self._report_pending(inquiry, scope)
 
     def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
@@ -227,13 +242,17 @@ class _Question(msgspec.Struct, frozen=True):
             return report
         from kschedctl.commands.explain.one_pod import combine_explanations  # noqa: PLC0415 - not for a summary of no pods
 
-        several = combine_explanations([report]) if isinstance(report, Explanation) else report
-        certain = not is_fine(report) and not report.undecided
-        undecided = not certain and (report.undecided or has_unchecked(waiting))
-        return replace(several, waiting_elsewhere=waiting, undecided=undecided)
+        explanations = combine_explanations([report]) if isinstance(report, Explanation) else report
+        certainly_not_fine = not is_everything_fine(report) and not report.undecided
+        undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
+        return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """Report all pending pods. If there are none, explain one pod of each workload in the files without pods."""
+        """Report all pending pods. If there are none, explain one pod of each workload in the files without pods.
+
+        Workloads without pods that are not explained are logged. If asked for fixes in the whole cluster, the nodes
+        that an autoscaler would add are included.
+        """
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
@@ -248,12 +267,12 @@ class _Question(msgspec.Struct, frozen=True):
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """Return the commands to suggest, keyed by pod or workload."""
-        options = [*self.scope.arguments(), *self.extender_arguments]
-        node_groups = self.autoscalers.node_groups.arguments()
+        """Return the commands to suggest, keyed by pod or workload; none for an explanation with assumptions."""
+        options = [*self.scope.to_arguments(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.to_arguments()
         if isinstance(report, PendingPods):
             return find_commands_for_pending(
-                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.arguments()]
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_arguments()]
             )
         if self.supposed or self.sampled:
             return {}
@@ -264,7 +283,7 @@ class _Question(msgspec.Struct, frozen=True):
                 options += node_groups
             return {
                 explanations[0].pod: build_command(
-                    self.source, command, self.pods, self.scope.namespace_arguments(), options
+                    self.source, command, self.pods, self.scope.to_namespace_arguments(), options
                 )
             }
         return {
@@ -302,41 +321,44 @@ def _build_answer(
 ) -> Answer:
     """Build the answer with its exit code. With -o name, which prints only names, log the caveats."""
     if view.output.name == "name":
-        for not_created in _find_uncreated(report):
+        for not_created in _list_creation_failures(report):
             log.warning("not created: %s: %s", not_created.workload, not_created.headline)
         for text in report.not_replayed:
             log.warning("not replayed yet: %s", text)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    code = choose_exit_code(is_fine(report), interrupted=False, undecided=report.undecided)
+    code = choose_exit_code(is_everything_fine(report), interrupted=False, undecided=report.undecided)
     return view.answer(report, code, commands, places)
 
 
-def _find_uncreated(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
+def _list_creation_failures(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
     """Return the workloads that currently fail to create pods."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()
         case Explanations():
-            return [failure for explanation in report.explanations for failure in _find_uncreated(explanation)]
+            return [failure for explanation in report.explanations for failure in _list_creation_failures(explanation)]
     return report.not_created
 
 
-def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
+def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool:
     """Return whether every pod has or would get a node, and every workload can create its pods.
 
     This is also true if nothing is pending.
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not (_find_uncreated(report) or report.claims_without_scheduler)
+            return report.verdict in FINE and not (_list_creation_failures(report) or report.claims_without_scheduler)
         case Explanations():
-            return all(map(is_fine, report.explanations))
+            return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
     return all(group.verdict in FINE for group in report.groups) and not waits
 
 
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
-    """Report the pending pods of the scope by cause, and the workloads that fail to create pods."""
+    """Report the pending pods of the scope by cause, and the workloads that fail to create pods.
+
+    The first `in_full` kinds of pods are explained node by node.
+    """
     now = get_cluster_time(scheduler.cluster, source)
-    return report_pending(scheduler, found_pods.get_scope_namespace(scope), scope.selector, now, in_full)
+    return report_pending(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)

@@ -39,9 +39,12 @@ class CompactNodes(Document, frozen=True):
 def _find_compact_type(field: FieldInfo) -> object:
     """Return the compact form's type for a field of Explanation."""
     if field.name in BY_NODE:
-        return _build_nodes_alike_type(get_args(field.type)[1])
+        _, answer_type = get_args(field.type)
+        return _build_nodes_alike_type(answer_type)
     if field.name in BY_PLUGIN_AND_NODE:
-        return dict[str, _build_nodes_alike_type(get_args(get_args(field.type)[1])[1])]  # type: ignore[misc]
+        _, by_node_type = get_args(field.type)
+        _, answer_type = get_args(by_node_type)
+        return dict[str, _build_nodes_alike_type(answer_type)]  # type: ignore[misc]
     return {"nodes": CompactNodes, "feasible": tuple[int, ...]}.get(field.name, field.type)
 
 
@@ -78,25 +81,26 @@ def to_compact(report: Document) -> Document:
         return _to_compact_explanation(report)
     if isinstance(report, Explanations):
         explanations = tuple(map(_to_compact_explanation, report.explanations))
-        return CompactExplanations(**_copy_fields(report, "explanations"), explanations=explanations)
+        return CompactExplanations(**_get_fields(report, "explanations"), explanations=explanations)
     return report
 
 
-def _copy_fields(report: Document, *excluded: str) -> dict[str, object]:
+def _get_fields(report: Document, *excluded: str) -> dict[str, object]:
     """Return the document's fields by name, except the excluded ones."""
     return {name: getattr(report, name) for name in report.__struct_fields__ if name not in (*excluded, "kind")}
 
 
 def _to_compact_explanation(report: Explanation) -> Document:
     """Convert one explanation to the compact form."""
-    index_by_name = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_iter_node_names(report))))}
+    distinct_names = dict.fromkeys((*report.node_order, *_iter_node_names(report)))
+    index_by_name = {name: i for i, name in enumerate(distinct_names)}
     by_node = {name: _group_equal_answers(index_by_name, getattr(report, name)) for name in BY_NODE}
     by_plugin_and_node = {
         name: {key: _group_equal_answers(index_by_name, answers) for key, answers in getattr(report, name).items()}
         for name in BY_PLUGIN_AND_NODE
     }
     return CompactExplanation(
-        **_copy_fields(report, *by_node, *by_plugin_and_node, "nodes", "feasible"),
+        **_get_fields(report, *by_node, *by_plugin_and_node, "nodes", "feasible"),
         **by_node,
         **by_plugin_and_node,
         nodes=_to_compact_nodes(index_by_name, report.nodes),
@@ -117,7 +121,7 @@ def _iter_node_names(report: Explanation) -> Iterator[str]:
 
 
 def _to_compact_nodes(index_by_name: Mapping[str, int], nodes: Iterable[NodeReport]) -> CompactNodes:
-    """Convert node reports to columns."""
+    """Convert node reports to columns. In each column, nodes with the same value are grouped."""
     nodes = tuple(nodes)
 
     def build_column(name: str) -> tuple[NodesAlike[Any], ...]:
@@ -128,11 +132,14 @@ def _to_compact_nodes(index_by_name: Mapping[str, int], nodes: Iterable[NodeRepo
 
 
 def _group_equal_answers(index_by_name: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:
-    """Group node indices by answer, in the order in which the answers first occur."""
-    nodes: dict[bytes, list[int]] = {}
-    first: dict[bytes, object] = {}
+    """Group node indices by answer, in the order in which the answers first occur.
+
+    Answers are compared by their JSON, because not all of them can be hashed.
+    """
+    indices_by_json: dict[bytes, list[int]] = {}
+    answer_by_json: dict[bytes, object] = {}
     for name, answer in answers.items():
         encoded = msgspec.json.encode(answer)
-        nodes.setdefault(encoded, []).append(index_by_name[name])
-        first.setdefault(encoded, answer)
-    return tuple(NodesAlike(tuple(nodes[encoded]), answer) for encoded, answer in first.items())
+        indices_by_json.setdefault(encoded, []).append(index_by_name[name])
+        answer_by_json.setdefault(encoded, answer)
+    return tuple(NodesAlike(tuple(indices_by_json[encoded]), answer) for encoded, answer in answer_by_json.items())

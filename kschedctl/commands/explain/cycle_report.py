@@ -45,12 +45,11 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
-from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
+from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import (
     Code,
@@ -69,7 +68,7 @@ from kschedctl.snapshot.pods import get_group_key
 from kschedctl.text.counts import counted
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
-EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
+EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fields that only kubelets read"
 
 
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
@@ -82,17 +81,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 
     verdict = _find_settled_verdict(pod, framework)
     if verdict or framework is None:
-        report = Explanation(
-            pod=pod.key,
-            verdict=verdict,
-            headline="",
-            scheduler_name=pod.spec.scheduler_name,
-            kube_version=scheduler.cluster.kube_version,
-        )
-        if verdict == "Bound":
-            report = replace(report, claims_without_scheduler=find_claims_without_scheduler(pod, scheduler.view))
-        if framework is None and verdict == "NotResponsible" and not info.terminating:
-            report = replace(report, pod_group=report_gang(scheduler, None, pod))
+        report = _report_settled_pod(scheduler, framework, info, verdict)
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
@@ -121,6 +110,27 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
     return ""
 
 
+def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
+    """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
+
+    It includes claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
+    scheduler handles.
+    """
+    pod = info.pod
+    report = Explanation(
+        pod=pod.key,
+        verdict=verdict,
+        headline="",
+        scheduler_name=pod.spec.scheduler_name,
+        kube_version=scheduler.cluster.kube_version,
+    )
+    if verdict == "Bound":
+        report = replace(report, claims_without_scheduler=find_claims_without_scheduler(pod, scheduler.view))
+    if framework is None and verdict == "NotResponsible" and not info.terminating:
+        report = replace(report, pod_group=report_gang(scheduler, None, pod))
+    return report
+
+
 def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
     """Add the kinds of objects that were not read, and what each could change about the verdict."""
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
@@ -134,7 +144,7 @@ def _add_gang_doubts(report: Explanation) -> Explanation:
     project = report.pod_group.decided_by if report.pod_group else ""
     if not project:
         return report
-    doubt = f"{project}'s own rules about gangs; what is said of this one is by kube-scheduler's filters"
+    doubt = f"{project}'s own rules about gangs; the answer about this gang is by kube-scheduler's filters"
     return replace(report, not_replayed=(*report.not_replayed, doubt), undecided=True)
 
 
@@ -195,9 +205,10 @@ def _add_node_answers(
     report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]
 ) -> Explanation:
     """Add the answers about single nodes, in the form of the conformance contract."""
-    nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
-    scores, names = cycle.scores, cycle.passed.names
-    looked_at = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
+    nodes = report_nodes(rejections, cycle)
+    reserved = _find_reservations(cycle)
+    scores = cycle.scores
+    evaluated = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -206,12 +217,12 @@ def _add_node_answers(
         volumes=_report_volumes(reserved),
         allocations=_report_devices(reserved),
         filter=_report_all_rejections(cycle),
-        first_fail=_report_first_rejections(cycle, looked_at),
+        first_fail=_report_first_rejections(cycle, evaluated),
         score=_map_scores_by_node(cycle, scores.raw),
         normalized=_map_scores_by_node(cycle, scores.normalized),
         weighted=_map_scores_by_node(cycle, scores.weighted),
         weights={name: framework.profile.weights[name] for name in scores.raw},
-        total=dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
+        total=dict(zip(cycle.passed.names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
     )
 
 
@@ -256,10 +267,10 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     return by_node
 
 
-def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstFailReport]:
-    """Return the first Filter rejection of each node in the mask `looked_at` (N,)."""
+def _report_first_rejections(cycle: Cycle, evaluated: Bools) -> dict[str, FirstFailReport]:
+    """Return the first Filter rejection of each node in the mask `evaluated` (N,)."""
     reports = {}
-    for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
+    for row in np.flatnonzero(evaluated & ~cycle.filter.passing).tolist():
         plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports
@@ -282,8 +293,10 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
         return {}
     reports = {}
     for row in cycle.scores.best.tolist():
-        outcome = run_permit(cycle.framework, cycle.info, cycle.view, row) if row >= 0 else None
-        if outcome is not None and outcome.status.code is not Code.SUCCESS:
+        if row < 0:  # NO_ROW
+            continue
+        outcome = run_permit(cycle.framework, cycle.info, cycle.view, row)
+        if outcome.status.code is not Code.SUCCESS:
             name = cycle.view.nodes.names[row]
             reports[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
     return reports
@@ -291,11 +304,11 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
 
 def _is_bound_with_group(cycle: Cycle) -> bool:
     """Return whether the pod is bound together with its PodGroup or gang."""
+    if get_group_key(cycle.info.pod) is not None:
+        return True
     plugin = find_gang_plugin(cycle.framework)
-    gang = plugin.gang(cycle.info.pod) if plugin else None
-    return get_group_key(cycle.info.pod) is not None or (
-        gang is not None and find_gang_object(cycle.view, gang) is not None
-    )
+    gang = plugin.find_gang(cycle.info.pod) if plugin else None
+    return gang is not None and find_gang_object(cycle.view, gang) is not None
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
@@ -322,14 +335,18 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 
     Nodes on which Reserve has nothing to do are left out.
     """
+    # The plugins that PreFilter did not skip, each with its state
     reserving = []
     for plugin in cycle.framework.plugins_at("reserve"):
         if offers(plugin, ReservePlugin):
             result = cycle.pre_filter.results.get(plugin.name, PreFilterResult())
             if result.status.code is Code.SUCCESS:
                 reserving.append((plugin, result.state))
+    if not reserving:
+        return {}
+
     by_node = {}
-    for row in cycle.feasible.tolist() if reserving else ():
+    for row in cycle.feasible.tolist():
         parts = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in reserving]
         if any(part != Reservation() for part in parts):
             by_node[cycle.view.nodes.names[row]] = Reservation(
@@ -350,7 +367,7 @@ def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, Volume
 
 
 def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
-    """Return the devices that would be allocated, by node and claim. Allocated claims are left out."""
+    """Return the devices that would be allocated, by node and claim. Claims without a new allocation are left out."""
     by_node: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     for node, reserved in reservations.items():
         for claim, allocation in reserved.allocations.items():
@@ -376,14 +393,21 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
     """Add the calls to the configuration's extenders and their answers."""
     if not scheduler.extenders:
         return report
-    calls, pod = cycle.consultation.calls, cycle.info.pod
+    calls = cycle.consultation.calls
+    pod = cycle.info.pod
+
+    # An extender that is called several times gets the sum of its scores
     scores: dict[str, dict[str, int]] = {}
     for url, added in cycle.scores.extended:
         by_node = scores.setdefault(url, {})
         for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
             by_node[name] = by_node.get(name, 0) + score
+
     call = scheduler.call_extender
-    got_more = isinstance(call, CallWithFullPods) and pod.key in call.full_pods
+    got_full_pod = isinstance(call, CallWithFullPods) and pod.key in call.full_pods
+    input_note = EXTENDERS_GOT_MORE if got_full_pod else EXTENDER_INPUT_NOTE
+
+    # The words of an extender replace the status of a Filter plugin
     diagnosis = _report_first_rejections(cycle, cycle.considered)
     for name, status in cycle.consultation.statuses.items():
         diagnosis[name] = FirstFailReport("", status.code, status.reasons)
@@ -392,7 +416,7 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
     )
     return replace(
         report,
-        extended=(EXTENDERS_GOT_MORE if got_more else EXTENDER_INPUT_NOTE,) if calls else (),
+        extended=(input_note,) if calls else (),
         extender_order=tuple(extender.url for extender in scheduler.extenders),
         binder=next(binders, ""),
         calls=tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
@@ -404,7 +428,10 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
 
 
 def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
-    """Yield a description of each kube-scheduler bug that affects this cycle."""
+    """Yield a description of each kube-scheduler bug that affects this cycle.
+
+    If the cycle can be run again without the bug, it is described only if the outcome differs, and how.
+    """
     for plugin in framework.plugins.values():
         fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
@@ -428,14 +455,13 @@ def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
     if not np.array_equal(cycle.feasible, corrected.feasible):
         nodes = len(cycle.view.nodes)
         return f"otherwise {len(corrected.feasible)} of {counted(nodes, 'node')} would fit, not {len(cycle.feasible)}"
-    if not np.array_equal(cycle.filter.passing, corrected.filter.passing) or _count_reasons(cycle) != _count_reasons(
-        corrected
-    ):
-        return "otherwise other reasons would stand against the nodes"
+    same_nodes_pass = np.array_equal(cycle.filter.passing, corrected.filter.passing)
+    if not same_nodes_pass or _count_reasons(cycle) != _count_reasons(corrected):
+        return "otherwise nodes would be rejected for other reasons"
     if not np.array_equal(cycle.scores.best, corrected.scores.best):
         names = [cycle.view.nodes.names[row] for row in corrected.scores.best.tolist()]
         return f"otherwise the best would be {', '.join(names[:3])}" + (", …" if len(names) > 3 else "")
-    return "" if np.array_equal(cycle.scores.total, corrected.scores.total) else "otherwise the scores would be others"
+    return "" if np.array_equal(cycle.scores.total, corrected.scores.total) else "otherwise the scores would differ"
 
 
 def _count_reasons(cycle: Cycle) -> dict[str, int]:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.node_pools import find_pool
-from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, Obstacle, Standing, combine_obstacles
+from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, NodeCloseness, Obstacle, combine_obstacles
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.snapshot.node_order import get_region_and_zone
+from kschedctl.snapshot.nodes import get_region_and_zone
 
 NODES_NAMED = 2
 """The number of nodes that are named for a group."""
@@ -26,12 +26,13 @@ NODES_NAMED = 2
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
     """Report each reason for which kube-scheduler rejects nodes, starting with those of the closest nodes."""
-    standing = combine_obstacles(obstacles, len(cycle.view.nodes))
-    with_levels = [
-        _build_elimination(same_reason, standing, cycle)
-        for same_reason in group_by_reason(o for o in obstacles if o.reported.any())
+    closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
+    leveled = [
+        _build_elimination(obstacles_of_reason, closeness, cycle)
+        for obstacles_of_reason in group_by_reason(o for o in obstacles if o.reported.any())
     ]
-    return tuple(e for _, e in sorted(with_levels, key=lambda pair: (pair[0], -pair[1].nodes, pair[1].reason)))
+    leveled.sort(key=lambda entry: (entry.level, -entry.elimination.nodes, entry.elimination.reason))
+    return tuple(entry.elimination for entry in leveled)
 
 
 def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
@@ -45,42 +46,52 @@ def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
     return list(reasons.values())
 
 
-def _build_elimination(same_reason: list[Obstacle], standing: Standing, cycle: Cycle) -> tuple[int, Elimination]:
-    """Build the elimination for one reason, and return it with the level of its closest node."""
-    rows = standing.sort_by_closeness(
-        np.logical_or.reduce([obstacle.reported for obstacle in same_reason]), measure_distance(same_reason)
-    )
+class _LeveledElimination(NamedTuple):
+    """An elimination, and how far its closest node is out of reach."""
+
+    level: int
+    elimination: Elimination
+
+
+def _build_elimination(
+    obstacles_of_reason: list[Obstacle], closeness: NodeCloseness, cycle: Cycle
+) -> _LeveledElimination:
+    """Build the elimination for one reason, with the level of its closest node."""
+    reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
+    rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
     nearest = int(rows[0])
-    fact = find_fact(same_reason, nearest)
-    return int(standing.level[nearest]), Elimination(
-        plugin=same_reason[0].plugin,
-        reason=same_reason[0].reason,
+    fact = find_fact(obstacles_of_reason, nearest)
+    elimination = Elimination(
+        plugin=obstacles_of_reason[0].plugin,
+        reason=obstacles_of_reason[0].reason,
         nodes=len(rows),
-        only=int((standing.obstacle_count[rows] == 1).sum()),
+        only=int((closeness.obstacle_count[rows] == 1).sum()),
         nearest=NearestMiss(cycle.view.nodes.names[nearest], describe_fact(fact), fact) if fact else None,
     )
+    return _LeveledElimination(int(closeness.level[nearest]), elimination)
 
 
-def measure_distance(same_reason: Sequence[Obstacle]) -> Distances:
+def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
     """Return how far each node (N,) is from satisfying the reason, or 0 where that is unknown."""
-    distance = np.zeros(len(same_reason[0].mask), np.float64)
-    for obstacle in same_reason:
+    distance = np.zeros(len(obstacles_of_reason[0].mask), np.float64)
+    for obstacle in obstacles_of_reason:
         if obstacle.distance is not None:
             distance = np.where(obstacle.mask, obstacle.distance, distance)
     return distance
 
 
-def find_fact(same_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
+def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
     """Return the fact behind a reason on the node at `row`, or None."""
-    return next((o.fact(row) for o in same_reason if o.fact and o.mask[row]), None)
+    return next((o.fact(row) for o in obstacles_of_reason if o.fact and o.mask[row]), None)
 
 
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
     """Report all nodes: feasible ones by score, then rejected ones, closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    standing = combine_obstacles(obstacles, len(cycle.view.nodes))
+    closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
-    order = np.lexsort((standing.distance, standing.obstacle_count, standing.level, -score, score < 0))
+    # lexsort sorts by its last key first: feasible nodes before rejected ones, then by score, level, …
+    order = np.lexsort((closeness.distance, closeness.obstacle_count, closeness.level, -score, score < 0))
     return tuple(_report_node(obstacles, cycle, row, totals) for row in order.tolist())
 
 
@@ -99,8 +110,9 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
 
 def _report_refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
     """Report everything that rejects the node. What kube-scheduler reports comes first."""
-    against = sorted((o for o in obstacles if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
-    return tuple(_report_refusal(obstacle, row) for obstacle in against)
+    rejecting = [obstacle for obstacle in obstacles if obstacle.mask[row]]
+    rejecting.sort(key=lambda obstacle: not obstacle.reported[row])
+    return tuple(_report_refusal(obstacle, row) for obstacle in rejecting)
 
 
 def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
@@ -114,7 +126,8 @@ def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
         if node.refusals:
-            groups.setdefault(tuple((r.plugin, r.reason) for r in node.refusals), []).append(node)
+            reasons = tuple((refusal.plugin, refusal.reason) for refusal in node.refusals)
+            groups.setdefault(reasons, []).append(node)
     return tuple(
         NodeGroup(
             nodes=len(members),
@@ -141,25 +154,30 @@ class Reason(NamedTuple):
 
 
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """Find the fewest reasons that together account for all eligible nodes, most nodes first.
+    """Choose few reasons that together account for all eligible nodes, most nodes first.
 
-    Reasons that apply to every eligible node are always included. If a PreFilter plugin rejects the pod, its reason is
-    the only cause. If no node is within the pod's reach, the causes account for all nodes.
+    Eligible are the nodes at the lowest level. Reasons that apply to every eligible node are always included. If a
+    PreFilter plugin rejects the pod, its reason is the only cause. If no node is within the pod's reach, the causes
+    account for all nodes.
     """
     if cycle.pre_filter.status.rejected:
-        return tuple(_build_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
+        unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
+        return tuple(
+            _build_cause([obstacle], obstacle.mask, cycle, eligible_count=0, closeness=None) for obstacle in unexamined
+        )
     nodes = len(cycle.view.nodes)
-    standing = combine_obstacles(obstacles, nodes)
     if not nodes:
         return ()
-    lowest_level = int(standing.level.min())
-    eligible = standing.level == lowest_level
+
+    closeness = combine_obstacles(obstacles, nodes)
+    lowest_level = int(closeness.level.min())
+    eligible = closeness.level == lowest_level
     reasons = [
-        Reason(same_reason, _build_mask(same_reason, obstacles, NEAR) & eligible)
-        for same_reason in group_by_reason(obstacles)
+        Reason(obstacles_of_reason, _build_mask(obstacles_of_reason, obstacles, NEAR) & eligible)
+        for obstacles_of_reason in group_by_reason(obstacles)
     ]
 
-    # The fewest reasons that account for all eligible nodes, then those that apply to every one of them
+    # Few reasons that account for all eligible nodes, then those that apply to every one of them
     candidates = [
         Reason(reason.obstacles, _build_mask(reason.obstacles, obstacles, lowest_level) & reason.mask)
         for reason in reasons
@@ -169,19 +187,21 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     chosen += [reason for reason in reasons if reason.mask.sum() == eligible.sum() and reason.key not in chosen_keys]
 
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
-    causes = [_build_cause(reason.obstacles, reason.mask, cycle, eligible_count, standing) for reason in chosen]
+    causes = [_build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness) for reason in chosen]
     if lowest_level == OUT_OF_REACH and (conflict := find_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
 
 
-def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
+def _build_mask(obstacles_of_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
     """Return the mask (N,) of nodes that the reason rejects at `lowest_level` or a higher level.
 
     TaintToleration's mask leaves out cordoned nodes, because NodeUnschedulable already reports the cordon.
     """
-    mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= lowest_level) for obstacle in same_reason])
-    if same_reason[0].plugin == TaintToleration.name:
+    mask: Bools = np.logical_or.reduce(
+        [obstacle.mask & (obstacle.level >= lowest_level) for obstacle in obstacles_of_reason]
+    )
+    if obstacles_of_reason[0].plugin == TaintToleration.name:
         for obstacle in obstacles:
             if obstacle.plugin == NodeUnschedulable.name:
                 mask = mask & ~obstacle.mask
@@ -201,40 +221,51 @@ def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list
 
 
 def _build_cause(
-    same_reason: list[Obstacle], mask: Bools, cycle: Cycle, eligible_count: int, standing: Standing | None
+    obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle, eligible_count: int, closeness: NodeCloseness | None
 ) -> Cause:
-    """Build the cause for one reason, with the closest node among those in `mask` (N,)."""
-    plugin, reason = same_reason[0].plugin, same_reason[0].reason
-    rows = standing.sort_by_closeness(mask, measure_distance(same_reason)) if standing else np.flatnonzero(mask)
+    """Build the cause for one reason, with the closest node among those in `mask` (N,).
+
+    If no node is eligible (`eligible_count` is 0), a typical one of the closest nodes is named. `closeness` is None for
+    a pod that PreFilter rejects; such a cause names no node.
+    """
+    plugin, reason = obstacles_of_reason[0].plugin, obstacles_of_reason[0].reason
+    rows = (
+        closeness.sort_by_closeness(mask, measure_distance(obstacles_of_reason)) if closeness else np.flatnonzero(mask)
+    )
     if not len(rows):
         return Cause(plugin, reason, 0, eligible_count)
     row = int(rows[0])
-    if standing and not eligible_count:
-        row = _choose_typical_node(rows, same_reason, cycle, standing)
-    fact = find_fact(same_reason, row)
-    name = cycle.view.nodes.names[row] if standing else ""
+    if closeness and not eligible_count:
+        row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
+    fact = find_fact(obstacles_of_reason, row)
+    name = cycle.view.nodes.names[row] if closeness else ""
     return Cause(
         plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
     )
 
 
-def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:
+def _choose_typical_node(
+    rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, closeness: NodeCloseness
+) -> int:
     """Choose a typical node among the closest: one with the most common value of the demanded label.
 
     A node without the label is chosen only if no node has it.
     """
     row = int(rows[0])
-    fact = find_fact(same_reason, row)
+    fact = find_fact(obstacles_of_reason, row)
     demands = fact.demands() if fact else ()
     if not demands:
         return row
     equally_close = rows[
-        (standing.obstacle_count[rows] == standing.obstacle_count[row]) & (standing.level[rows] == standing.level[row])
+        (closeness.obstacle_count[rows] == closeness.obstacle_count[row])
+        & (closeness.level[rows] == closeness.level[row])
     ]
     codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
-    best_value = np.lexsort((first, -count, values < 0))[0]
-    return int(equally_close[first[best_value]])
+    # Code -1 means that the node lacks the label; such nodes come last, then the most frequent value first
+    order = np.lexsort((first, -count, values < 0))
+    first_of_best_value = first[order[0]]
+    return int(equally_close[first_of_best_value])
 
 
 def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
@@ -242,21 +273,26 @@ def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
     demands = dict.fromkeys(
         demand for reason in reasons for demand in _iter_demands(reason.obstacles, reason.mask, cycle)
     )
-    ordered = sorted(demands, key=lambda demand: bool(demand.claim))
-    for first, second in combinations(ordered, 2):
-        if first.key == second.key and not {*first.values} & {*second.values}:
+    claims_last = sorted(demands, key=lambda demand: bool(demand.claim))
+    for first, second in combinations(claims_last, 2):
+        if first.key == second.key and set(first.values).isdisjoint(second.values):
             return describe_conflict(first, second)
     return ""
 
 
-def _iter_demands(same_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
-    """Yield the label demands behind a reason, taken from one node per value of the label."""
+def _iter_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
+    """Yield the label demands behind a reason, taken from one node per value of the label in `mask` (N,).
+
+    Which labels matter is read from the fact about the first of these nodes.
+    """
     rows = np.flatnonzero(mask)
-    fact = find_fact(same_reason, int(rows[0])) if len(rows) else None
-    for demand in fact.demands() if fact else ():
+    fact = find_fact(obstacles_of_reason, int(rows[0])) if len(rows) else None
+    if fact is None:
+        return
+    for demand in fact.demands():
         _, first = np.unique(cycle.view.nodes.label(demand.key).codes[rows], return_index=True)
         for row in rows[np.sort(first)].tolist():
-            fact_on_row = find_fact(same_reason, row)
+            fact_on_row = find_fact(obstacles_of_reason, row)
             yield from fact_on_row.demands() if fact_on_row else ()
 
 

@@ -28,32 +28,37 @@ PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
 
 
 def build_scores_section(report: Explanation, style: Style) -> Page:
-    """Build the table of the best nodes. Plugins that score all shown nodes alike share one line."""
+    """Build the table of the best nodes, with a line about the choice and perhaps a plot.
+
+    Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
+    named in one line instead.
+    """
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
     distinguishing = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
-    has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width
+
     columns = [Column("node", keep=True), *number_columns("total")]
-    columns += (
-        [Column(p, right=True, verbatim=True) for p in distinguishing] if has_plugin_columns else [Column("scores")]
-    )
-    scores = {node: tuple(_format_scores(report, node, distinguishing, style)) for node in nodes}
-    scores_in_one_cell = {
-        node: ", ".join(map(" ".join, zip(distinguishing, scores[node], strict=True))) for node in nodes
-    }
-    rows = [
-        (*_build_total_cells(report, node), *(scores[node] if has_plugin_columns else (scores_in_one_cell[node],)))
-        for node in nodes
-    ]
-    table = build_table(rows, columns, keep_row, limit=None, note=note, full=False)
+    has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width
+    if has_plugin_columns:
+        columns += [Column(plugin, right=True, verbatim=True) for plugin in distinguishing]
+    else:
+        columns.append(Column("scores"))
+
+    rows: list[Row] = []
+    for node in nodes:
+        scores = tuple(_format_scores(report, node, distinguishing, style))
+        if not has_plugin_columns:
+            pairs = zip(distinguishing, scores, strict=True)
+            scores = (", ".join(f"{plugin} {score}" for plugin, score in pairs),)
+        rows.append((*_build_total_cells(report, node), *scores))
+
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
-    title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
     return section(
-        title,
-        *table,
+        f"Scores of {count(len(ranked), 'feasible node')}, {form}",
+        *build_table(rows, columns, keep_row, limit=None, note=note, full=False),
         *_build_equal_scores_line(report, nodes[0], distinguishing),
         _describe_choice(report),
         *_plot_scores(report, ranked),
@@ -68,7 +73,7 @@ def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
-    """Yield each plugin's formatted score for the node."""
+    """Yield each plugin's score for the node, such as "40 → 80". An extender's score has a sign."""
     for plugin in plugins:
         if plugin in report.extender_scores:
             yield f"{report.extender_scores[plugin][node]:+,}"
@@ -79,18 +84,21 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
 
 
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:
-    """Build the line about plugins that score all shown nodes alike."""
+    """Build the line about plugins that score all shown nodes alike, or no line if there are none."""
     scorers = {**report.weighted, **report.extender_scores}
     alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in distinguishing]
     return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
 
 
 def _describe_choice(report: Explanation) -> Paragraph:
-    """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random."""
-    first, *others = report.best
-    alone = "tried without the others of its group, " if report.pod_group and len(report.pod_group.members) > 1 else ""
-    if not others:
-        return paragraph(f"{alone}kube-scheduler would choose", Marked(first, Tone.GOOD))
+    """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random.
+
+    For a member of a larger group, a clause says that the pod was tried alone.
+    """
+    has_group = report.pod_group is not None and len(report.pod_group.members) > 1
+    alone = "tried without the others of its group, " if has_group else ""
+    if len(report.best) == 1:
+        return paragraph(f"{alone}kube-scheduler would choose", Marked(report.best[0], Tone.GOOD))
     names = ", ".join(report.best[:NODES_SHOWN]) + (" …" if len(report.best) > NODES_SHOWN else "")
     tied = f"{count(len(report.best), 'node')} are tied at the top, kube-scheduler picks one of them at random:"
     return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))
@@ -98,7 +106,8 @@ def _describe_choice(report: Explanation) -> Paragraph:
 
 def _plot_scores(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
     """Plot how much each plugin contributes to the total of the best nodes."""
-    best, scorers = ranked[:MAX_PLACES], {**report.weighted, **report.extender_scores}
+    best = ranked[:MAX_PLACES]
+    scorers = {**report.weighted, **report.extender_scores}
     amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
     title = f"Scores by plugin of {len(best)} of {count(len(ranked), 'feasible node')} for {report.pod}"
     return build_bar_plot(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)
@@ -110,7 +119,7 @@ COLUMNS = (Column("node", keep=True), Column("claim", keep=True), Column("gets")
 
 def build_reservations_section(report: Explanation, style: Style) -> Page:
     """Build the table of what would be bound for the pod on the best nodes, one row per claim."""
-    ranked = [n for n in report.feasible if n in report.volumes or n in report.allocations]
+    ranked = [node for node in report.feasible if node in report.volumes or node in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
     rows = [row for node in nodes for row in _build_reservation_rows(report, node)]
@@ -136,8 +145,8 @@ def _describe_device(device: DeviceReport) -> str:
     """Describe a device that would be allocated, with the capacity that would be consumed."""
     consumed = ", ".join(f"{amount} of {name}" for name, amount in device.consumed_capacity.items())
     admin = " with admin access" if device.admin_access else ""
-    name = f"device {device.driver}/{device.pool}/{device.device} for {device.request}"
-    return f"{name}{admin}{f': {consumed}' if consumed else ''}"
+    text = f"device {device.driver}/{device.pool}/{device.device} for {device.request}{admin}"
+    return f"{text}: {consumed}" if consumed else text
 
 
 NAMED = 3
@@ -155,8 +164,9 @@ def build_extenders_section(report: Explanation, style: Style) -> Page:
 
 
 def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:
-    """Build the row of one call to an extender."""
-    asked = f"{call.verb}, {count(len(call.nodes), 'node')}{' in full' if call.full else ''}"
+    """Build the row of one call to an extender. In narrow tables, the call is stacked below the extender's name."""
+    in_full = " in full" if call.full else ""
+    asked = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
     answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
     if style.narrow:
         return (Stack((call.extender, Marked(f"  {asked}", Tone.FAINT))), answer)
@@ -167,8 +177,7 @@ def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
     """Describe the extender's answer to a call: the nodes that it rejects, or that it answered."""
     refused = report.extender_refusals.get(call.extender, {})
     refusals = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
-    if refusals:
-        return f"refuses {'; '.join(refusals[:NAMED])}" + (
-            f" and {len(refusals) - NAMED:,} more" * (len(refusals) > NAMED)
-        )
-    return "answered"
+    if not refusals:
+        return "answered"
+    more = f" and {len(refusals) - NAMED:,} more" if len(refusals) > NAMED else ""
+    return f"refuses {'; '.join(refusals[:NAMED])}{more}"

@@ -10,7 +10,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
-from kschedctl.fixes.proposals import propose_fixes_anywhere, propose_fixes_at_node
+from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
 from kschedctl.fixes.rollouts import Rollouts
@@ -42,10 +42,11 @@ def check_fixes_in_queue(
     """
     fixes: list[CheckedFix] = []
     for candidate in ranking:
-        enough = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
-        if enough and count is not None:
+        enough_checked = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
+        if enough_checked and count is not None:
             break
-        fix = CheckedFix(candidate, None) if enough else checks.find_best_variant(candidate)
+        fix = CheckedFix(candidate, None) if enough_checked else checks.find_best_variant(candidate)
+        # Beyond `count`, only a working fix is of interest
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
     return sort_holding_first(fixes)[:count]
@@ -59,7 +60,10 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
-    """Add the best fixes to an explanation. If there are none, add the reasons why."""
+    """Add the best fixes to an explanation. If there are none, add the reasons why.
+
+    The explanation stays as it is if no change could help.
+    """
     if not should_search_fixes(report, target):
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
@@ -72,14 +76,13 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         for fix in best
     )
     new_node = report.new_node
-    new_machine = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
-    lines = (
-        explain_too_large_requests(search.trials.base, new_machine=new_machine)
-        if shown
-        else (*explain_impossible_fixes(search), *rollouts.iter_harmful())
-    )
+    new_node_helps = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
+    if shown:
+        impossible = explain_too_large_requests(search.trials.base, new_machine=new_node_helps)
+    else:
+        impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
-    return replace(report, remedies=shown, impossible=lines, unknown=unknown)
+    return replace(report, remedies=shown, impossible=impossible, unknown=unknown)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
@@ -103,8 +106,8 @@ def search_fixes(
     """Search for fixes. Return the search and the fixes, best first."""
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
-        propose_fixes_at_node,
-        propose_fixes_anywhere,
+        iter_fixes_at_node,
+        iter_fixes_anywhere,
         wishes,
         progress=progress,
     )

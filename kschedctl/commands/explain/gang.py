@@ -99,12 +99,16 @@ def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
     `framework` is None if no profile serves the pod.
     """
-    tried = place_gang(scheduler, framework, pod)
-    return tried and tried.report
+    tried_gang = place_gang(scheduler, framework, pod)
+    return tried_gang.report if tried_gang else None
 
 
 def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """Try to place the pod's gang, and return the report. Return None if the pod belongs to no gang."""
+    """Try to place the pod's gang, and return the report. Return None if the pod belongs to no gang.
+
+    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. A gang that is not
+    placed is checked for a deadlock with other gangs.
+    """
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
@@ -119,7 +123,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 
     cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
-    failed = _find_failures(scheduler.view, gang, result, any_framework)
+    failed = _find_member_failures(scheduler.view, gang, result, any_framework)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
     report = _add_placement_result(report, scheduler.view, gang, result, failed)
     if report.verdict != UNSCHEDULABLE:
@@ -134,12 +138,15 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
-    """Collect the pods of a gang, and group them by what happens to them."""
+    """Collect the pods of a gang, and group them by what happens to them.
+
+    `framework` is None if no profile serves the pod; `any_framework` then provides the PreEnqueue plugins.
+    """
     pods = find_gang_pods(view, key)
     infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
     assigned = [Position(position) for position in pods.assigned.tolist()]
     plugin = find_gang_plugin(framework) if framework else None
-    bound_together = plugin is not None and plugin.gang(pod) == key
+    bound_together = plugin is not None and plugin.find_gang(pod) == key
     idle = dict(_iter_idle_pods(view, key, infos, framework if bound_together else None, any_framework))
     infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
@@ -178,7 +185,9 @@ def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) 
     """Return the project that places the gang by rules that are not replayed, or an empty string."""
     if key.project is GangProject.VOLCANO and framework is None:
         return str(key.project)
-    return str(key.project) if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec) else ""
+    if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec):
+        return str(key.project)
+    return ""
 
 
 def _has_kueue_gate(spec: PodSpec) -> bool:
@@ -188,27 +197,29 @@ def _has_kueue_gate(spec: PodSpec) -> bool:
 
 def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
     """Report on the gang before any of its pods is placed."""
-    gang_resource, least = find_gang_object(view, gang.key), gang.terms.least or 0
+    gang_resource = find_gang_object(view, gang.key)
+    least = gang.terms.least or 0
+    with_node = len(gang.assigned) + gang.succeeded_count
+    held_back = 0
+    if gang.key.project is GangProject.KUEUE:
+        held_back = sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
     volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
-    is_size_known = gang.terms.least is not None
-    policy = ""
-    if is_size_known:
-        policy = "gang" if gang.bound_together or decided_by else "basic"
+    policy = "gang" if gang.bound_together or decided_by else "basic"
+    if gang.terms.least is None:
+        policy = ""
     return PodGroupReport(
         name=f"{gang.key.namespace}/{gang.key.name}",
         verdict=INCOMPLETE,
         policy=policy,
         min_count=least,
         pods=gang.pod_count,
-        scheduled=len(gang.assigned) + gang.succeeded_count,
+        scheduled=with_node,
         missing=max(least - gang.pod_count, 0),
         members=(*_report_idle_members(view, gang), *_report_failed_members(view, gang)),
         project=str(gang.key.project),
         decided_by=decided_by,
-        held_back=sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
-        if gang.key.project is GangProject.KUEUE
-        else 0,
-        fitting=len(gang.assigned) + gang.succeeded_count,
+        held_back=held_back,
+        fitting=with_node,
         ended=len(gang.ended.succeeded),
         problem=gang.terms.problem,
         queue=volcano.spec.queue if volcano else "",
@@ -229,11 +240,13 @@ def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
         yield MemberReport(f"{gang.key.namespace}/{names[row]}", FAILED)
 
 
-def _find_failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
-    """Find out why some of the tried pods were not placed."""
+def _find_member_failures(
+    view: Fork, gang: _Gang, result: GroupResult, framework: Framework
+) -> dict[Position, MemberFailure]:
+    """Return why tried pods were not placed, by position. For a gang that is bound together, its plugin answers."""
     plugin = find_gang_plugin(framework) if gang.bound_together else None
     if plugin:
-        return plugin.failures(result, gang.tried, view)
+        return plugin.find_member_failures(result, gang.tried, view)
     return find_failed_members(result, gang.tried, view)
 
 
@@ -265,7 +278,10 @@ def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: 
 
 
 def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
-    """Return whether enough of the gang's pods get a node. If the required number is unknown, all have to."""
+    """Return whether enough of the gang's pods get a node, also for each task of Volcano.
+
+    If the required number is unknown, all tried pods have to.
+    """
     if gang.bound_together:
         return result.placed
     placed = sum(member.placed for member in result.members)
@@ -276,16 +292,13 @@ def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
 
 
 def _report_tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
-    """Yield a report on each Volcano task that requires a minimum number of pods."""
+    """Yield a report on each Volcano task that requires a minimum number of pods. Succeeded pods count as fitting."""
     tasks = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
     positions_with_node = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods
     succeeded_tasks = [get_volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
     for name, least in gang.terms.tasks.items():
-        positions = [position for position, task in tasks.items() if task == name]
-        yield GangTask(
-            name,
-            least,
-            len(positions) + succeeded_tasks.count(name),
-            len(positions_with_node & {*positions}) + succeeded_tasks.count(name),
-        )
+        positions = {position for position, task in tasks.items() if task == name}
+        succeeded = succeeded_tasks.count(name)
+        fitting = len(positions_with_node & positions) + succeeded
+        yield GangTask(name, least, pods=len(positions) + succeeded, fitting=fitting)

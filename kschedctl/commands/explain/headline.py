@@ -18,9 +18,10 @@ NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not r
 
 
 def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """Build the headline of an explanation. For an unschedulable pod, it gives the main causes.
+    """Build the headline of an explanation: where the pod goes, the main causes against it, or why it is not tried.
 
-    `profiles` are the scheduler names that the configuration serves.
+    If the pod's group is to blame, the headline is about the group. `profiles` are the scheduler names that the
+    configuration serves.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
@@ -58,25 +59,28 @@ def find_shared_cause(report: Explanation) -> str:
 
 def describe_causes(causes: Sequence[Cause], nodes: int) -> str:
     """Describe all causes in one line, starting with contradictory demands of the pod."""
-    parts = ((cause.reason, describe_cause(cause, nodes)) for cause in causes)
-    conflicts = (cause.conflict for cause in causes if cause.conflict)
-    return "; ".join([*conflicts, *(f"{reason} ({text})" if text else reason for reason, text in parts)])
+    clauses = [cause.conflict for cause in causes if cause.conflict]
+    for cause in causes:
+        details = describe_cause(cause, nodes)
+        clauses.append(f"{cause.reason} ({details})" if details else cause.reason)
+    return "; ".join(clauses)
 
 
 def describe_cause(cause: Cause, nodes: int) -> str:
-    """Describe how many of `nodes` nodes the cause applies to, and the closest of them.
+    """Describe how many of `nodes` nodes the cause applies to, and the closest of them. Either may be missing.
 
     >>> describe_cause(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
     """
-    place, evidence = cause.describe_nodes(nodes), cause.describe_closest(nodes)
-    if cause.within == cause.nodes == 1 and place:
-        return f"{cause.nearest}, {place}: {cause.fact}" if cause.fact else f"{cause.nearest}, {place}"
-    return ", ".join(filter(None, (place, evidence)))
+    share = cause.describe_nodes(nodes)
+    is_only_eligible_node = cause.within == cause.nodes == 1
+    if is_only_eligible_node and share:
+        return f"{cause.nearest}, {share}: {cause.fact}" if cause.fact else f"{cause.nearest}, {share}"
+    return ", ".join(filter(None, (share, cause.describe_closest_node(nodes))))
 
 
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
-    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims stay unbound."""
+    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims, named by the first, stay unbound."""
     first, *further_claims = report.claims_without_scheduler
     more = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
@@ -85,7 +89,7 @@ def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
 
 
 def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """Describe why the scheduler does not handle the pod, or no longer does."""
+    """Describe why the scheduler does not handle the pod: it ended, is bound, has another scheduler, or is deleted."""
     if report.claims_without_scheduler:
         return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
@@ -98,7 +102,7 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
 
 
 def _describe_unschedulable_pod(report: Explanation) -> str:
-    """Describe why the pod is unschedulable, or that preemption is under way."""
+    """Describe why the pod is unschedulable, or that preemption is under way. Without causes, return the message."""
     if report.preemption and report.preemption.terminating:
         return _describe_preemption_under_way(report.preemption)
     return describe_causes(report.causes, len(report.node_order)) or report.message or ""
@@ -121,9 +125,8 @@ def _describe_destination(report: Explanation) -> str:
 
 def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
     """Describe which victims the pod waits for on its nominated node."""
-    terminating = preemption.terminating
-    pods = f"{len(terminating)} pod{'s' * (len(terminating) != 1)}"
-    location = f"on {preemption.nominated} ({_list_names(terminating)})"
+    pods = counted(len(preemption.terminating), "pod")
+    location = f"on {preemption.nominated} ({_list_names(preemption.terminating)})"
     return f"preemption is under way: it waits for {pods} to terminate {location}"
 
 
@@ -149,7 +152,10 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 
 
 def describe_group_placement(report: Explanation) -> str:
-    """Describe where the pod is placed with its group. Return an empty string if the group is not placed."""
+    """Describe where the pod is placed with its group.
+
+    Return an empty string if the group is not placed, or is nothing but the pod, without a topology.
+    """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
         return ""
@@ -164,7 +170,11 @@ def describe_group_placement(report: Explanation) -> str:
 
 
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
-    """Describe why a gang of another project is not placed. Return an empty string if the gang is not to blame."""
+    """Describe why a gang of another project is not placed.
+
+    Return an empty string if the gang is not to blame: its pods are placed one by one, the pod is gated, or enough pods
+    fit, or PreFilter rejects the pod for another reason.
+    """
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_deadlock(group)
     if group.decided_by:
@@ -194,8 +204,8 @@ def _describe_undecided_gang(group: PodGroupReport) -> str:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"
     if not group.policy:
         return f"{project} decides about its gang {name}: {group.problem}"
-    some = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
-    return f"by kube-scheduler's filters {some} of its gang {name} fit at once; {project} decides"
+    fitting = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
+    return f"by kube-scheduler's filters {fitting} of its gang {name} fit at once; {project} decides"
 
 
 def _describe_outcome(group: PodGroupReport) -> str:
@@ -205,10 +215,13 @@ def _describe_outcome(group: PodGroupReport) -> str:
 
 
 def _describe_own_outcome(group: PodGroupReport) -> str:
-    """Describe why the group is not placed, apart from the tree that contains it."""
+    """Describe why the group is not placed, apart from the tree that contains it.
+
+    Return an empty string if a single pod of the group is enough and no topology is demanded.
+    """
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
-        return f"its pod group {name} fits once {counted(len(group.victims), 'pod')} made room for it"
+        return f"its pod group {name} fits once {_describe_victims(len(group.victims))} made room for it"
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
@@ -220,16 +233,20 @@ def _describe_own_outcome(group: PodGroupReport) -> str:
     return _describe_shortage(group)
 
 
+def _describe_victims(count: int) -> str:
+    """Return the number of victims with its verb, such as "1 pod has"."""
+    return f"{counted(count, 'pod')} {agreeing(count, 'has', 'have')}"
+
+
 def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
     """Describe why the tree of groups is not placed. Return an empty string if the group itself is to blame."""
     root = tree.groups[0]
-    own_group = next(
-        of_tree for of_tree in tree.groups if (of_tree.kind, of_tree.name) == ("PodGroup", group.short_name)
-    )
+    own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
     if tree.verdict == "WaitsForPreemption":
-        return f"its CompositePodGroup {root.name} fits once {counted(len(tree.victims), 'pod')} made room for it"
+        return f"its CompositePodGroup {root.name} fits once {_describe_victims(len(tree.victims))} made room for it"
     if tree.verdict == "Error":
         return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
+    # A group of its own message failed by itself; the root's failure is copied into the groups below it
     if PLACED in (tree.verdict, own_group.verdict) or own_group.message != root.message:
         return ""
     domain = f" in one {root.topology}" if root.topology else ""
@@ -243,7 +260,8 @@ def _describe_shortage(group: PodGroupReport) -> str:
     if group.waits_for and _count_fitting(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""
-    fitting = max([placement.pods for placement in group.placements] or [_count_fitting(group)]) + group.scheduled
+    most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting(group))
+    fitting = most_fitting + group.scheduled
     needed = f"a node for {counted(group.min_count, 'pod')} at once{domain}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
 
@@ -251,31 +269,36 @@ def _describe_shortage(group: PodGroupReport) -> str:
 def _describe_incomplete_gang(group: PodGroupReport) -> str:
     """Describe how many of the gang's pods are still missing."""
     needed = counted(group.min_count, "pod")
-    return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
+    return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: no pod is tried before"
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe which gangs a fitting gang waits for at Permit."""
-    gangs, apart = (f"gang{'s' * (len(names) > 1)} {' and '.join(names)}" for names in (group.waits_for, group.apart))
-    message = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
-    return f"{message}, whose pods wait for {apart}: none is ever bound" if group.apart else message
+    """Describe which gangs a fitting gang waits for at Permit, and which gangs those wait for in turn."""
+    message = f"its gang {group.short_name} fits, but waits at Permit for {_list_gangs(group.waits_for)}"
+    if not group.apart:
+        return message
+    return f"{message}, whose pods wait for {_list_gangs(group.apart)}: no pod is ever bound"
+
+
+def _list_gangs(names: Sequence[str]) -> str:
+    """Join the names of gangs, such as "gangs ml/a and ml/b"."""
+    return f"{agreeing(len(names), 'gang', 'gangs')} {' and '.join(names)}"
 
 
 def _describe_deadlock(group: PodGroupReport) -> str:
     """Describe how the gang and another one deadlock, because each holds nodes that the other needs."""
     some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
-    return (
-        f"deadlock: {some} {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
-    )
+    other = group.deadlocked_with[0]
+    return f"deadlock: {some} {held}, and its other pods need the nodes that gang {other} holds in the same way"
 
 
 def suggest_deadlock_end(group: PodGroupReport) -> str:
-    """Suggest which gang to delete to end the deadlock, or return an empty string if there is none."""
+    """Suggest which gang to delete to end the deadlock, or return an empty string if there is no deadlock."""
     if not group.deadlocked_with:
         return ""
     other = group.deadlocked_with[0]
-    return f"Suspend or delete {other}: replayed, {group.name} fits in its room; or the other way round"
+    return f"Suspend or delete {other}: in a replay, {group.name} then fits in its place; or the other way round"
 
 
 def _count_fitting(group: PodGroupReport) -> int:

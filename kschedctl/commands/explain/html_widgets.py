@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from kschedctl.api.json_values import Json, JsonObject
@@ -33,7 +34,7 @@ from kschedctl.text.printable import printable
 
 
 def build_explanation_widgets(report: Explanation) -> list[HtmlSection]:
-    """Build the node map and the matrix of an explanation."""
+    """Build the node map and the matrix of an explanation, or nothing if no node was evaluated."""
     if not any(node.feasible or node.refusals for node in report.nodes):
         return []
     return [
@@ -53,13 +54,13 @@ def build_pending_widgets(report: PendingPods) -> list[HtmlSection]:
 
 
 def build_matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
-    """Build matrices for the explained pods among `pods` pending ones."""
+    """Build matrices for the explained pods among `pods` pending pods. `titles` are passed on to `build_matrices`."""
     left_out = pods - sum(len(group.pods) for group in explained)
     return build_matrices(((group.pods, group.explanation) for group in explained), left_out, **titles)
 
 
 GROUP, NODE, ZONE, TOTAL = 0, 1, 2, 4
-"""Columns of every matrix; plugins come after these."""
+"""The indices of some of the five first columns of every matrix; the columns of plugins follow."""
 MAX_PACKED_BYTES = 6_000_000
 """The maximum size of all packed matrices of a file together."""
 
@@ -118,13 +119,13 @@ def build_matrix(report: Explanation) -> Matrix:
             rejected_by_plugin.setdefault(refusal.plugin, set()).add(node.name)
     scorers = {**report.weighted, **report.extender_scores}
     plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
-    columns = (
+    columns: tuple[GridColumn, ...] = (  # heading, is a number, is not wrapped
         ("pool and answer", False, False), ("node", False, True), ("zone", False, True), ("why", False, False),
         ("total", True, False), *((printable(plugin), True, False) for plugin in plugins),
     )  # fmt: skip
     best = set(report.best)
     cells = (
-        [(f"{node.pool or 'no pool'}: {_get_answer(node)}", "plain") for node in nodes],
+        [(f"{node.pool or 'no pool'}: {_get_main_reason(node)}", "plain") for node in nodes],
         [(node.name, _choose_tone(node)) for node in nodes],
         [(node.zone, "plain") for node in nodes],
         [("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes],
@@ -137,7 +138,7 @@ def build_matrix(report: Explanation) -> Matrix:
     return Matrix(columns, cells)
 
 
-def _get_answer(node: NodeReport) -> str:
+def _get_main_reason(node: NodeReport) -> str:
     """Return the main reason against the node, or that the pod fits."""
     return node.refusals[0].reason if node.refusals else FITS
 
@@ -156,12 +157,26 @@ def _format_total(node: NodeReport, is_best: bool) -> str:
 
 
 def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], scores: dict[str, int]) -> list[Tonal]:
-    """Build a plugin's column of the matrix."""
-    names = (node.name for node in nodes)
-    return [
-        ("refuses", "bad") if name in rejected_nodes else (f"{scores[name]:,}" if name in scores else "", "plain")
-        for name in names
-    ]
+    """Build a plugin's column of the matrix: "refuses" for rejected nodes, otherwise the score or an empty cell."""
+    cells = []
+    for node in nodes:
+        if node.name in rejected_nodes:
+            cells.append(("refuses", "bad"))
+        elif node.name in scores:
+            cells.append((f"{scores[node.name]:,}", "plain"))
+        else:
+            cells.append(("", "plain"))
+    return cells
+
+
+class _SharedMatrix(NamedTuple):
+    """A packed matrix, and the pods that share it."""
+
+    pods: list[str]
+    report: Explanation
+    frame: Grid
+    """The table without rows."""
+    packed: str
 
 
 def build_matrices(
@@ -175,27 +190,30 @@ def build_matrices(
     `explained` has groups of equal pods with their explanation. Equal matrices are stored once. `unexplained` is the
     number of further pods, and `elsewhere` is a note that says where they are explained.
     """
-    matrices_by_key: dict[tuple[str, str], tuple[list[str], Explanation, Grid]] = {}
-    nodes: dict[Tonal, int] = {}
-    size, left_out = 0, unexplained
+    shared_by_key: dict[tuple[str, str], _SharedMatrix] = {}
+    index_by_node: dict[Tonal, int] = {}
+    size = 0
+    left_out = unexplained
     for pods, report in explained:
-        grid = build_matrix(report)
-        if not grid.cells[NODE]:
+        matrix = build_matrix(report)
+        if not matrix.cells[NODE]:
             continue
-        packed = _pack(_index_matrix(grid, nodes))
+        packed = _pack(_index_matrix(matrix, index_by_node))
         key = packed, report.headline
-        if key not in matrices_by_key and size + len(packed) > MAX_PACKED_BYTES:
-            left_out += len(pods)
-            continue
-        size += 0 if key in matrices_by_key else len(packed)
-        matrices_by_key.setdefault(key, ([], report, Grid(grid.columns, ())))[0].extend(pods)
-    if not matrices_by_key:
+        if key not in shared_by_key:
+            if size + len(packed) > MAX_PACKED_BYTES:
+                left_out += len(pods)
+                continue
+            size += len(packed)
+            shared_by_key[key] = _SharedMatrix([], report, Grid(matrix.columns, ()), packed)
+        shared_by_key[key].pods.extend(pods)
+    if not shared_by_key:
         return []
-    matrices = tuple(
-        _build_packed_matrix(pods, report, frame, packed)
-        for (packed, _), (pods, report, frame) in matrices_by_key.items()
+    content = PackedMatrices(
+        _pack([list(node) for node in index_by_node]),
+        tuple(map(_build_packed_matrix, shared_by_key.values())),
+        _describe_left_out(left_out, elsewhere),
     )
-    content = PackedMatrices(_pack([list(node) for node in nodes]), matrices, _describe_left_out(left_out, elsewhere))
     return [HtmlSection(title, [("matrices", content)])]
 
 
@@ -207,23 +225,28 @@ def _describe_left_out(pods: int, elsewhere: str) -> str:
     return f"Left out to keep this file small: the nodes of {more}. {elsewhere}".rstrip()
 
 
-def _build_packed_matrix(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
-    """Build the packed matrix that several equal pods share."""
-    more = f" and {len(pods) - 1:,} more alike" if len(pods) > 1 else ""
-    verdict = build_words(mark_verdict(report.verdict))
-    return PackedMatrix(printable(pods[0]) + more, verdict, truncate(printable(report.headline)), frame, packed)
+def _build_packed_matrix(shared: _SharedMatrix) -> PackedMatrix:
+    """Build the packed matrix that several equal pods share, under the name of the first pod."""
+    report = shared.report
+    more = f" and {len(shared.pods) - 1:,} more alike" if len(shared.pods) > 1 else ""
+    return PackedMatrix(
+        printable(shared.pods[0]) + more,
+        build_words(mark_verdict(report.verdict)),
+        headline=truncate(printable(report.headline)),
+        frame=shared.frame,
+        packed=shared.packed,
+    )
 
 
-def _index_matrix(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
-    """Convert a matrix to the script's format. Nodes get indices into `nodes`, which is extended as needed."""
-    places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
-    node_indices = [
-        nodes.setdefault((truncate(printable(name)), truncate(printable(zone))), len(nodes))
-        for (name, _), (zone, _) in places
-    ]
-    cells = [_index_cells(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]
+def _index_matrix(matrix: Matrix, index_by_node: dict[Tonal, int]) -> JsonObject:
+    """Convert a matrix to the script's format. Nodes get indices by name and zone; `index_by_node` is extended."""
+    node_indices = []
+    for (name, _), (zone, _) in zip(matrix.cells[NODE], matrix.cells[ZONE], strict=True):
+        node = truncate(printable(name)), truncate(printable(zone))
+        node_indices.append(index_by_node.setdefault(node, len(index_by_node)))
+    cells = [_index_cells(column) for i, column in enumerate(matrix.cells) if i not in (NODE, ZONE)]
     return {
-        "columns": grid.columns,
+        "columns": matrix.columns,
         "at": node_indices,
         "cells": cells,
         "grouped": GROUP,
@@ -233,7 +256,7 @@ def _index_matrix(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
 
 
 def _index_cells(cells: Sequence[Tonal]) -> list[Json]:
-    """Convert a column to its distinct cells and, for each row, the index of its cell."""
+    """Convert a column to [distinct cells, index of the cell of each row]."""
     index_by_cell: dict[Tonal, int] = {}
     indices = [index_by_cell.setdefault(cell, len(index_by_cell)) for cell in cells]
     return [[_to_words(cell).to_script_data() for cell in index_by_cell], indices]
@@ -281,16 +304,21 @@ class NodeMap:
 
 
 def build_node_map(report: Explanation) -> NodeMap:
-    """Build the node map of an explanation."""
+    """Build the node map of an explanation: nodes by pool and zone, those without a pool last.
+
+    A node whose reason has no legend entry gets the last one, "other reasons".
+    """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     legend = _build_legend(Counter(map(_get_map_label, nodes)))
-    entry = {key.text: i for i, key in enumerate(legend)}
-    places: dict[str, list[tuple[str, int]]] = {}
+    index_by_label = {entry.text: i for i, entry in enumerate(legend)}
+    nodes_by_place: dict[str, list[tuple[str, int]]] = {}
     for node in sorted(nodes, key=lambda node: (node.pool == "", node.pool, node.zone)):
-        cell = (truncate(printable(node.name)), entry.get(_get_map_label(node), len(legend) - 1))
-        places.setdefault(_format_place(node), []).append(cell)
-    sorted_cells = ((name, tuple(sorted(cells, key=lambda cell: cell[1]))) for name, cells in places.items())
-    return NodeMap(legend, tuple(sorted_cells), tuple(truncate(printable(name)) for name in report.best))
+        legend_index = index_by_label.get(_get_map_label(node), len(legend) - 1)
+        nodes_by_place.setdefault(_format_place(node), []).append((truncate(printable(node.name)), legend_index))
+    for nodes_there in nodes_by_place.values():
+        nodes_there.sort(key=itemgetter(1))
+    places = tuple((place, tuple(nodes_there)) for place, nodes_there in nodes_by_place.items())
+    return NodeMap(legend, places, tuple(truncate(printable(name)) for name in report.best))
 
 
 def _get_map_label(node: NodeReport) -> str:
@@ -304,10 +332,14 @@ def _format_place(node: NodeReport) -> str:
 
 
 def _build_legend(answers: Counter[str]) -> tuple[LegendEntry, ...]:
-    """Build the legend: feasible nodes first, then the most frequent reasons."""
+    """Build the legend: feasible nodes first, then the most frequent reasons, then the nodes of all other reasons."""
+    legend = []
+    if answers[FITS]:
+        legend.append(LegendEntry(FITS, answers[FITS], "fits"))
     reasons = [(text, nodes) for text, nodes in answers.most_common() if text != FITS]
-    fits = [LegendEntry(FITS, answers[FITS], "fits")] if answers[FITS] else []
     colored_reasons = reasons if len(reasons) <= COLOURS else reasons[: COLOURS - 1]
-    keys = [LegendEntry(text, nodes, f"m{i}") for i, (text, nodes) in enumerate(colored_reasons)]
+    legend += [LegendEntry(text, nodes, f"m{i}") for i, (text, nodes) in enumerate(colored_reasons)]
     others_count = sum(nodes for _, nodes in reasons[len(colored_reasons) :])
-    return (*fits, *keys, *([LegendEntry(OTHERS, others_count, f"m{COLOURS - 1}")] if others_count else []))
+    if others_count:
+        legend.append(LegendEntry(OTHERS, others_count, f"m{COLOURS - 1}"))
+    return tuple(legend)

@@ -4,10 +4,10 @@ Workload.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kschedctl.api.gangs import find_gangs
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
@@ -18,13 +18,16 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
 
 
 def report_named_elsewhere(
     inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str, *, remedies: bool = False
 ) -> PendingPods | None:
-    """Report on the named objects that wait before kube-scheduler sees their pods. Return None if all are pods.
+    """Report on the named objects that wait before kube-scheduler sees their pods.
+
+    Return None if the words name only pods and workloads.
 
     With ``remedies``, fixes for Workloads of Kueue are searched.
     Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
@@ -35,36 +38,39 @@ def report_named_elsewhere(
         _find_waiting_object(inquiry.cluster, reference, scope, default_namespace, waiting)
         for reference in parse_references(words)
     ]
-    named = [target for target in targets if target is not None]
-    if not named:
+    objects = [target for target in targets if target is not None]
+    if not objects:
         return None
-    if len(named) < len(targets):
+    if len(objects) < len(targets):
         raise UsageError(
-            f"{named[0]} waits elsewhere and has no pod to explain", hint="ask about it and about pods one at a time"
+            f"{objects[0]} waits for another controller and has no pod to explain",
+            hint="ask about it and about pods in separate commands",
         )
-    entries = tuple(
-        entry for entry in waiting if {entry.resource, *entry.part_of} & {str(reference) for reference in named}
-    )
+    titles = {str(owner) for owner in objects}
+    entries = tuple(entry for entry in waiting if not titles.isdisjoint((entry.resource, *entry.part_of)))
     if remedies:
         entries = search_admission_fixes(inquiry.cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,
-        asked_about=tuple(map(str, named)),
+        asked_about=tuple(map(str, objects)),
         unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
         undecided=has_unchecked(entries),
     )
 
 
 def search_admission_fixes(
-    cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str
+    cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with fixes for those that are Workloads of Kueue."""
-    if not cluster.kueue_workloads or not entries:
+    """Return the entries with fixes for the Workloads of Kueue and for the new jobs among them.
+
+    ``manifests`` are the jobs that the cluster does not have.
+    """
+    if not entries or not has_queues(cluster):
         return entries
     from kschedctl.fixes.kueue.search import add_admission_fixes  # noqa: PLC0415 - only where Workloads wait
 
-    return add_admission_fixes(cluster, entries, now)
+    return add_admission_fixes(cluster, entries, now, manifests)
 
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
@@ -72,11 +78,21 @@ def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ..
     return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
-def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
-    """Report on the manifests' objects that wait before kube-scheduler sees their pods, or return None."""
+def report_new_resources(
+    cluster: Cluster, now: str, *, queued_only: bool = False, remedies: bool = False
+) -> PendingPods | None:
+    """Report on the manifests' objects that wait before kube-scheduler sees their pods. Return None if none waits.
+
+    With ``queued_only``, objects about which no queue decides are left out. With ``remedies``, fixes are searched for
+    the jobs that Kueue does not admit.
+    """
     entries = find_new_resources(cluster, now)
+    if queued_only:
+        entries = tuple(e for e in entries if e.state in (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE))
     if not entries:
         return None
+    if remedies:
+        entries = search_admission_fixes(cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,
@@ -90,18 +106,19 @@ def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, sour
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
     for word, reference in zip(words, _parse_words(words), strict=True):
-        group = reference is not None and reference.kind == "PodGroup"
-        members = (
-            _find_unbound_members(inquiry.cluster, reference, default_namespace, scope) if group and reference else []
-        )
+        members: list[Pod] = []
+        if reference is not None and reference.kind == "PodGroup":
+            members = _find_unbound_members(inquiry.cluster, reference, default_namespace, scope)
         expanded += [pod.key for pod in members] or [word]
     return expanded
 
 
 def _parse_words(words: Sequence[str]) -> list[Reference | None]:
     """Parse each word to a reference. A first word that is only the kind of the others gives None."""
-    named = list(parse_references(words))
-    return [*[None] * (len(words) - len(named)), *named]
+    references: list[Reference | None] = list(parse_references(words))
+    if len(references) < len(words):
+        references.insert(0, None)
+    return references
 
 
 def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace: str, scope: Scope) -> list[Pod]:
@@ -124,7 +141,10 @@ def _find_group_names(pod: Pod) -> set[str]:
 def _find_waiting_object(
     cluster: Cluster, reference: Reference, scope: Scope, default_namespace: str, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Find the object that the reference names. Return None for pods and workloads. Raises UsageError."""
+    """Find the object that the reference names, and return its identity. Return None for pods and workloads.
+
+    Raises UsageError if the reference is of a kind that waits elsewhere, and no such object exists.
+    """
     kind, namespace, name = reference
     namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or default_namespace}
     if kind not in HELD_BACK_KINDS:
@@ -144,17 +164,27 @@ def _find_waiting_object(
 def _find_foreign_job(
     cluster: Cluster, reference: Reference, namespaces: set[str] | None, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Find the waiting Job of another API group, such as Volcano's. Return None if it has pods or is a batch Job."""
+    """Find the waiting Job of another API group, such as Volcano's. Return None if it has pods or is a batch Job.
+
+    `namespaces` are those to search; None stands for all.
+    """
     if reference.kind != "Job":
         return None
+    for owner in _iter_waiting_owners(waiting):
+        if owner.kind != "Job" or owner.name != reference.name:
+            continue
+        if namespaces is not None and owner.namespace not in namespaces:
+            continue
+        batch_jobs = {job.metadata.name for job in cluster.in_namespace(FIELDS["Job"], owner.namespace)}
+        if owner.name not in batch_jobs and not find_pods(cluster, owner):
+            return owner
+    return None
+
+
+def _iter_waiting_owners(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
+    """Yield each waiting object, followed by the objects that it is part of."""
     for entry in waiting:
         for title in (entry.resource, *entry.part_of):
             kind, _, key = title.partition(" ")
             namespace, _, name = key.partition("/")
-            owner = Owner(kind, namespace, name)
-            if (kind, name) != ("Job", reference.name) or (namespaces is not None and namespace not in namespaces):
-                continue
-            stored = {job.metadata.name for job in cluster.in_namespace(FIELDS["Job"], namespace)}
-            if name not in stored and not find_pods(cluster, owner):
-                return owner
-    return None
+            yield Owner(kind, namespace, name)

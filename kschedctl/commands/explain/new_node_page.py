@@ -7,11 +7,11 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.karpenter import shorten_error
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.text.counts import counted, first_few, first_of
+from kschedctl.text.counts import agreeing, counted, first_few, first_of
 
 
 def build_new_node_section(new: NewNode | None, style: Style) -> Page:
-    """Build the section about whether the autoscaler would add a node for this pod."""
+    """Build the section about whether the autoscaler would add a node for this pod. Without an answer it is empty."""
     if new is None:
         return ()
     if new.existing_node:
@@ -19,25 +19,21 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
     elif new.would_launch or new.queue:
         answer = _describe_queue_answer(new)
     else:
-        answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
+        closest = f"; {new.closest} comes closest" if new.closest else ""
+        answer = f"No, not from {new.autoscaler}{closest}"
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
-        answer += f", of the {types} of existing nodes; --instance-types FILE names others"
+        answer += f"; only the {types} of existing nodes were considered, --instance-types FILE adds others"
     message = new.message if style.wide else shorten_error(new.message)
-    words = (paragraph(Marked(message, Tone.VERBATIM)),) if message else ()
-    doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
-    sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
-    otherwise = (paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), difference) for difference in new.differences)
-    title = "Would a new node come?"
     return section(
-        title,
+        "Would a new node come?",
         paragraph(answer),
-        *doubts,
-        *words,
+        *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts),
+        *([paragraph(Marked(message, Tone.VERBATIM))] if message else ()),
         *_build_autoscaler_event_line(new),
         *build_struct_table(new.pools, style, full=False),
-        *otherwise,
-        *sources,
+        *(paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), difference) for difference in new.differences),
+        *([paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT))] if new.sources else ()),
     )
 
 
@@ -46,23 +42,21 @@ def _describe_queue_answer(new: NewNode) -> str:
     queue = new.queue
     if queue is None:
         return f"Yes, from {new.autoscaler}"
-    rivals = f" ({first_few(queue.rivals)})" if queue.rivals else ""
-    rivals_count = counted(len(queue.rivals), "other waiting pod")
     if queue.placed and not queue.rivals:
         return f"Yes, from {new.autoscaler}, whatever else waits"
+    rivals = counted(len(queue.rivals), "other waiting pod")
+    rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
     if queue.placed:
-        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {rivals_count}{rivals}"
+        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
+    take = agreeing(len(queue.rivals), "takes", "take")
     enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
-    taken = (
-        f"{rivals_count} take their room{rivals}"
-        if len(queue.rivals) != 1
-        else f"{rivals_count} takes their room{rivals}"
+    return (
+        f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {rivals} {take} their room{rival_names}{enough}"
     )
-    return f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {taken}{enough}"
 
 
 def _build_autoscaler_event_line(new: NewNode) -> Page:
-    """Build the line that compares our answer with the autoscaler's event."""
+    """Build the line that compares our answer with the autoscaler's event, or no line without such an event."""
     event = new.said
     if event is None:
         return ()
@@ -104,9 +98,15 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
 
 
 def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
-    """Describe why no new node can take these pods. With -o wide, also quote the autoscaler's message."""
-    words = never.autoscaler if style.wide else shorten_error(never.autoscaler)
-    reasons = (*never.causes, *([words] if style.wide or not never.causes else []))
+    """Describe why no new node can take these pods: by its causes, or else by the autoscaler's shortened message.
+
+    With -o wide, the whole message follows the causes.
+    """
+    reasons = list(never.causes)
+    if style.wide:
+        reasons.append(never.autoscaler)
+    elif not reasons:
+        reasons.append(shorten_error(never.autoscaler))
     return f"{first_of(never.pods)}: {'; '.join(reasons)}"
 
 

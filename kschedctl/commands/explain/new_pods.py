@@ -30,10 +30,15 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
-    """Raise InputError if the API server would reject the manifest's object. Pods are not checked here."""
-    if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS or object_at(manifest, "metadata").get("uid"):
+    """Raise InputError if the API server would reject the manifest's object.
+
+    Decoded pods, kinds that are not validated, and objects that already exist (with a uid) are not checked here.
+    """
+    if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS:
         return
-    raise_if_denied(manifest, cluster, admission=False)
+    is_stored = object_at(manifest, "metadata").get("uid")
+    if not is_stored:
+        raise_if_denied(manifest, cluster, admission=False)
 
 
 def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
@@ -41,16 +46,20 @@ def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
 
     Raises InputError if the manifest is of a kind that creates no pods, or if the pod would be denied.
     """
-    if isinstance(pod, Pod) or (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
+    is_stored_pod = isinstance(pod, dict) and pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")
+    if isinstance(pod, Pod) or is_stored_pod:
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
-        raise InputError("not a Pod, nor one workload that makes pods", where=describe(pod))
+        raise InputError("not a Pod, nor a workload that creates pods", where=describe(pod))
     return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
 
 
 def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
-    """Return the pod as the API server would store it. Raises InputError if the pod would be denied."""
+    """Return the pod as the API server stores it, or would store it if it were created now (if it has no uid).
+
+    Raises InputError if the new pod would be denied.
+    """
     pod = _decode_pod(manifest)
     if not pod.metadata.uid:  # not created yet
         if isinstance(manifest, Pod):
@@ -84,15 +93,20 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
         hooks = find_unasked_hooks(cluster, [target.pod])
-        text = f"admission, which may refuse or change the pod: {describe_unread(hooks)}"
-        return CreationDoubts((*not_replayed, text) if hooks else not_replayed)
+        if not hooks:
+            return CreationDoubts(not_replayed)
+        text = f"admission, which may deny or change the pod: {describe_unread(hooks)}"
+        return CreationDoubts((*not_replayed, text))
+
     denied = target.not_created is not None
     hooks = find_unasked_hooks(cluster, [target.pod], denied=denied)
-    return CreationDoubts(not_replayed, hooks if denied else (*find_unread_limits(cluster, namespaces), *hooks))
+    if denied:
+        return CreationDoubts(not_replayed, hooks)
+    return CreationDoubts(not_replayed, (*find_unread_limits(cluster, namespaces), *hooks))
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
-    """Add the workload's failure to create pods. The verdict becomes NotCreated if the pod itself would fit."""
+    """Add the workload's failure to create pods. Unless it is past, NotCreated becomes the verdict on a fitting pod."""
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)
     # a webhook or policy that may change the pod may make the API server accept it

@@ -13,15 +13,13 @@ from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, 
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
-from kschedctl.replay.unknown import (
-    merge_unknown_kinds,
-)
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
@@ -113,7 +111,8 @@ def explain_with_fixes(
     if report.waiting_elsewhere:
         from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
 
-        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now)
+        manifests = () if target.workload is None else (target.workload,)
+        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
         report = replace(report, waiting_elsewhere=waiting)
     report = add_fixes(report, target)
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
@@ -123,7 +122,10 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, including why its workload may be unable to create it."""
+    """Explain the target's pod, including why its workload may be unable to create it.
+
+    A fitting pod that cannot be created, or that waits for admission by a queue, gets the verdict NotCreated.
+    """
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:
         report = explain_pod(scheduler, pod)
@@ -196,7 +198,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
 
 
 def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
-    """Combine the explanations of several pods into one report."""
+    """Combine the explanations of several pods into one report. A certain failure makes the whole report certain."""
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return Explanations(
         tuple(reports),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from shlex import quote
+from typing import NamedTuple
 
 from kschedctl.commands.explain.feasible_nodes_page import (
     build_extenders_section,
@@ -56,6 +57,7 @@ from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts
 
 GROUPS_SHOWN = 10
@@ -82,7 +84,8 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
 
     The command for more fixes follows the best fix, unless that fix already has a command.
     """
-    best_fix, more_fixes = build_best_fix(report.remedies, style), _build_more_fixes_line(report, style)
+    best_fix = build_best_fix(report.remedies, style)
+    more_fixes = _build_more_fixes_line(report, style)
     if best_fix and not any(isinstance(block, Command) for block in best_fix):
         best_fix, more_fixes = (*best_fix, *more_fixes), ()
     return (
@@ -148,20 +151,17 @@ def _build_pre_filter_table(report: Explanation) -> Page:
 
     Reasons that the headline gives are left out.
     """
-    refusals = [
-        (point, plugin, Marked(reason, Tone.BAD))
-        for point, answers in (("PreEnqueue", report.queue), ("PreFilter", _keep_called_plugins(report.pre_filter)))
-        for plugin, answer in answers.items()
-        if answer.code not in ("Success", "Skip")
-        for reason in answer.reasons
-        if reason not in report.headline
-    ]
-    narrowing = [
-        ("PreFilter", plugin, f"leaves only {_list_names(answer.node_names)}")
-        for plugin, answer in report.pre_filter.items()
-        if answer.node_names is not None
-    ]
-    rows: list[Row] = [*refusals, *narrowing]
+    answers: list[tuple[str, str, StatusReport | PreFilterReport]]
+    answers = [("PreEnqueue", plugin, answer) for plugin, answer in report.queue.items()]
+    answers += [("PreFilter", plugin, answer) for plugin, answer in _keep_called_plugins(report.pre_filter).items()]
+    rows: list[Row] = []
+    for point, plugin, answer in answers:
+        if answer.code not in ("Success", "Skip"):
+            new_reasons = (reason for reason in answer.reasons if reason not in report.headline)
+            rows += [(point, plugin, Marked(reason, Tone.BAD)) for reason in new_reasons]
+    for plugin, pre_filter in report.pre_filter.items():
+        if pre_filter.node_names is not None:
+            rows.append(("PreFilter", plugin, f"leaves only {_list_names(pre_filter.node_names)}"))
     return build_table(
         rows, [*map(Column, ("point", "plugin", "answer"))], keep_row, limit=None, title="Before any node"
     )
@@ -204,44 +204,44 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
     """Plot the rejected nodes by reason, if plots are requested or the numbers differ a lot."""
     amounts: dict[str, dict[str, float]] = {}
     for elimination in report.eliminations:
-        reason = (
-            elimination.reason if elimination.reason not in amounts else f"{elimination.plugin}: {elimination.reason}"
-        )
+        reason = elimination.reason
+        if reason in amounts:  # another plugin gives the same reason
+            reason = f"{elimination.plugin}: {reason}"
         amounts[reason] = {
             "for this alone": elimination.only,
             "for more than this": elimination.nodes - elimination.only,
         }
     if not (style.plots or differ_in_total(amounts)):
         return ()
-    title = f"Nodes that are refused for {report.pod}"
+    title = f"Nodes that are rejected for {report.pod}"
     return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
-    stack = style.narrow and nearest
-    columns = [
-        *number_columns("nodes", "sole blocker"),
-        *([] if stack else [Column("plugin", keep=True)]),
-        Column("reason"),
-    ]
-    columns += [Column("closest node")] if nearest and not stack else []
-    rows = [_build_elimination_row(elimination, stack)[: len(columns)] for elimination in eliminations]
+    is_stacked = style.narrow and nearest
+    columns = [*number_columns("nodes", "sole blocker")]
+    if is_stacked:
+        columns.append(Column("reason"))
+    else:
+        columns += [Column("plugin", keep=True), Column("reason")]
+        if nearest:
+            columns.append(Column("closest node"))
+    # Rows end with the closest node, which is cut off if there is no column for it
+    rows = [_build_elimination_row(elimination, is_stacked)[: len(columns)] for elimination in eliminations]
     return build_table(rows, columns, keep_row, limit=None, title="Why nodes are refused", full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
-    """Build the row of one reason. In narrow tables, the closest node is stacked below the reason."""
+    """Build the row of one reason. With `stacked`, plugin, reason and closest node share a cell."""
+    nodes = f"{elimination.nodes:,}"
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
     nearest = f"{elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
     if not stacked:
-        return (f"{elimination.nodes:,}", only, elimination.plugin, elimination.reason, nearest)
+        return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    return (
-        f"{elimination.nodes:,}",
-        only,
-        Stack((reason, Marked(f"closest: {nearest}" if nearest else "", Tone.FAINT))),
-    )
+    closest = f"closest: {nearest}" if nearest else ""
+    return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
 def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
@@ -250,40 +250,70 @@ def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     if style.width >= WIDE_WIDTH:
         columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
         columns += [Column("why"), Column("also refused by")]
-    title, row = "Refused nodes, closest to fitting first", partial(_build_group_row, style=style)
-    return build_table(groups, columns, row, style, title=title, limit=GROUPS_SHOWN, full=False, each_node=True)
+    return build_table(
+        groups,
+        columns,
+        partial(_build_group_row, style=style),
+        style,
+        title="Refused nodes, closest to fitting first",
+        limit=GROUPS_SHOWN,
+        full=False,
+        each_node=True,
+    )
 
 
 def _build_group_row(group: NodeGroup, style: Style) -> Row:
-    """Build the row of one group of nodes."""
+    """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells."""
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
-    plugin, reason, also = _split_refusals(group.refusals, style)
+    texts = _describe_refusals(group.refusals, style)
+    fact = texts.fact
     if not group.refusals[0].plugin:
-        reason = ""  # of nodes that were not looked at the answer says why
-    fact = f"{group.such_as[0]}: {reason}" if reason and group.nodes > 1 else reason
+        fact = ""  # why nodes were not evaluated is already in the headline
+    elif fact and group.nodes > 1:
+        fact = f"{group.such_as[0]}: {fact}"
     pools = ", ".join(group.pools)
     if style.width >= WIDE_WIDTH:
-        return (f"{group.nodes:,}", pools, names, plugin, fact, Marked(also, Tone.FAINT))
+        return (f"{group.nodes:,}", pools, names, texts.plugin, fact, Marked(texts.also, Tone.FAINT))
     where = Stack((Marked(pools, Tone.FAINT), names))
-    return (f"{group.nodes:,}", where, _stack_reasons(plugin, fact, also))
+    return (f"{group.nodes:,}", where, _stack_refusals(texts._replace(fact=fact)))
 
 
-def _stack_reasons(plugin: str, reason: str, also: str) -> Stack:
-    """Stack the figures and further reasons below the plugin's name."""
-    more = f"also {also}" if also else ""
-    return Stack((plugin, Marked(f"{reason} ({more})" if reason and more else reason or more, Tone.FAINT)))
+class _RefusalTexts(NamedTuple):
+    """The refusals of a node as the texts of a table."""
+
+    plugin: str
+    """The plugin that rejects the node first."""
+    fact: str
+    """The figures of that plugin; empty if it gives none."""
+    also: str
+    """The other plugins that reject the node; empty if there are none."""
 
 
-def _split_refusals(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
-    """Split refusals into the first plugin, its figures, and the other plugins."""
-    first = refusals[0].plugin
-    other_refusals = [refusal for refusal in refusals if refusal.plugin != first]
-    facts = (r.fact or ("" if r.plugin else r.reason) for r in refusals if r.plugin == first)
-    further = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in other_refusals]
-    return (
-        first or "not evaluated",
-        "; ".join(filter(None, facts)),
-        ("; " if style.wide else ", ").join(dict.fromkeys(further)),
+def _stack_refusals(texts: _RefusalTexts) -> Stack:
+    """Stack the figures and further plugins below the first plugin's name."""
+    also = f"also {texts.also}" if texts.also else ""
+    details = f"{texts.fact} ({also})" if texts.fact and also else texts.fact or also
+    return Stack((texts.plugin, Marked(details, Tone.FAINT)))
+
+
+def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
+    """Describe by which plugins a node is rejected. With -o wide, further plugins come with their figures.
+
+    The reason why a node was not evaluated takes the place of a plugin's figures.
+    """
+    first_plugin = refusals[0].plugin
+    facts = []
+    also = []
+    for refusal in refusals:
+        if refusal.plugin != first_plugin:
+            also.append(f"{refusal.plugin}: {refusal.fact or refusal.reason}" if style.wide else refusal.plugin)
+        elif first_plugin:
+            facts.append(refusal.fact)
+        else:
+            facts.append(refusal.fact or refusal.reason)
+    separator = "; " if style.wide else ", "
+    return _RefusalTexts(
+        first_plugin or "not evaluated", "; ".join(filter(None, facts)), separator.join(dict.fromkeys(also))
     )
 
 
@@ -300,11 +330,13 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
 def _build_node_row(node: NodeReport, style: Style) -> Row:
     """Build the row of one node. In narrow tables, location and figures are stacked below other cells."""
     location = "/".join(part for part in (node.zone, node.pool) if part)
-    plugin, reason, also = _split_refusals(node.refusals, style) if node.refusals else ("", "", "")
+    texts = _describe_refusals(node.refusals, style) if node.refusals else None
     fits = Marked("fits", Tone.GOOD)
     if not style.narrow:
-        return (node.name, location, plugin or fits, reason, Marked(also, Tone.FAINT))
-    rejection = _stack_reasons(plugin, reason, also) if plugin else Stack((fits,))
+        if texts is None:
+            return (node.name, location, fits, "", "")
+        return (node.name, location, texts.plugin, texts.fact, Marked(texts.also, Tone.FAINT))
+    rejection = Stack((fits,)) if texts is None else _stack_refusals(texts)
     return (Stack((node.name, Marked(f"  {location}" if location else "", Tone.FAINT))), rejection)
 
 
@@ -312,7 +344,10 @@ def _build_node_row(node: NodeReport, style: Style) -> Row:
 
 
 def build_explanations_page(report: Explanations, style: Style) -> Page:
-    """Build the page of several explanations: an overview table, then the pods that need attention."""
+    """Build the page of several explanations: an overview table, then the pods that need attention.
+
+    With -o wide, all pods follow.
+    """
     fine_count, sentence = report.build_first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     if not all_fine:
@@ -323,12 +358,10 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
         tone = Tone.GOOD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
-    shown_explanations = [
-        explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE
-    ]
     pages = [
         build_subsection(explanation.stands_for or explanation.pod, build_explanation_page(explanation, style))
-        for explanation in shown_explanations
+        for explanation in report.explanations
+        if style.wide or explanation.verdict not in FINE
     ]
     return (
         paragraph(Marked(fine_count, tone), sentence),
@@ -340,7 +373,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
 
 
 def _build_pod_row(explanation: Explanation) -> Row:
-    """Build a pod's row of the overview table."""
+    """Build a pod's row of the overview table. Only a fine pod has its headline there; the others have a page."""
     verdict = mark_verdict(explanation.verdict)
     return (
         explanation.pod,
@@ -374,11 +407,12 @@ COMMAND_BY_KIND = {
 
 
 def build_advice_section(advice: Sequence[Advice], pod: str) -> Page:
-    """Build the list of advice, each item followed by its command."""
+    """Build the list of advice, each item followed by its command if there is one. `pod` is `namespace/name`."""
     namespace, _, name = pod.partition("/")
     blocks: list[Block] = []
     for suggestion in advice:
-        blocks.append(Bullets((TEXT_BY_KIND.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
+        template = TEXT_BY_KIND.get(suggestion.kind, "{text}")
+        blocks.append(Bullets((template.replace("{text}", suggestion.text),)))
         if suggestion.kind in COMMAND_BY_KIND:
             words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
             command = COMMAND_BY_KIND[suggestion.kind].format(**words)
@@ -393,9 +427,12 @@ MAX_HEADLINE_LINES = 2
 
 
 def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the verdict and the headline, with what the verdict depends on."""
+    """Yield the verdict and the headline, with what the verdict depends on.
+
+    For a pod that cannot be created, only a line says how it would be scheduled once created.
+    """
     if report.verdict == NOT_CREATED:
-        yield from _build_once_created_line(report)
+        yield from _iter_once_created_lines(report)
         return
     pod = Marked(report.pod, Tone.STRONG)
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
@@ -407,8 +444,8 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
         )
         yield from _split_headline("", (), report, style)
     else:
-        preempting = report.preemption.preempting if report.preemption is not None else ""
-        verdict = f"{describe_verdict(report.verdict)}{preempting}" + (":" if report.headline else "")
+        preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
+        verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
         yield from _split_headline(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
 
@@ -430,35 +467,48 @@ def build_preemption_line(report: Explanation) -> Page:
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
-    return (paragraph(Marked("priority:", Tone.FAINT), priorities.words),)
+    return (paragraph(Marked("priority:", Tone.FAINT), priorities.sentence),)
 
 
 def _split_headline(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or split into causes and their closest nodes if it is long."""
-    short = not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
+    """Yield the headline as one paragraph, or split into causes and their closest nodes if it is long.
+
+    `parts` come before the headline; `prefix` is their text, of which only the length matters.
+    """
+    line_count = len(textwrap.wrap(prefix + report.headline, style.width))
+    is_short = not style.answer_first and line_count <= MAX_HEADLINE_LINES
     first_cause = report.causes[0] if report.causes else None
-    if short or first_cause is None or not report.headline.startswith(first_cause.conflict or first_cause.reason):
+    is_about_causes = first_cause is not None and report.headline.startswith(first_cause.conflict or first_cause.reason)
+    if first_cause is None or is_short or not is_about_causes:
         yield paragraph(*parts, report.headline)
         return
+
     nodes = len(report.node_order)
-    refusals = [f"{cause.reason}{_describe_affected_nodes(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
-    evidence = [cause.describe_closest(nodes) for cause in report.causes]
+    reasons = [f"{cause.reason}{_describe_affected_nodes(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
+    closest_nodes = [cause.describe_closest_node(nodes) for cause in report.causes]
     if first_cause.conflict:
-        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
-    yield paragraph(*parts, first_cause.conflict or "; ".join(refusals))
-    if any(evidence):
-        yield Bullets(tuple(filter(None, evidence)))
+        yield paragraph(*parts, first_cause.conflict)
+        pairs = zip(reasons, closest_nodes, strict=True)
+        yield Bullets(tuple(f"{reason}, {closest}" if closest else reason for reason, closest in pairs))
+        return
+    yield paragraph(*parts, "; ".join(reasons))
+    if any(closest_nodes):
+        yield Bullets(tuple(filter(None, closest_nodes)))
 
 
 def _describe_affected_nodes(cause: Cause, index: int, nodes: int) -> str:
-    """Return in parentheses to how many nodes a cause applies. Only the first cause says "eligible nodes"."""
-    place = cause.describe_nodes(nodes)
-    shown = place.removesuffix(" eligible nodes") if index else place
-    return f" ({shown})" if shown else ""
+    """Return in parentheses to how many of all nodes a cause applies, or an empty string.
+
+    Only the first cause (`index` 0) says "eligible nodes".
+    """
+    share = cause.describe_nodes(nodes)
+    if index:
+        share = share.removesuffix(" eligible nodes")
+    return f" ({share})" if share else ""
 
 
-def _build_once_created_line(report: Explanation) -> Iterator[Paragraph]:
-    """Yield the line about how the pod would be scheduled if it were created."""
+def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:
+    """Yield the line about how the pod would be scheduled if it were created, if that is known."""
     once = report.once_created
     if once is not None:
         answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -39,53 +40,54 @@ GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 
 
 def build_pending_page(report: PendingPods, style: Style) -> Page:
-    """Build the page: pending pods by cause, creation failures, objects that wait elsewhere, and next commands."""
-    pods = sum(len(group.pods) for group in report.groups)
-    creation_failures = build_not_created_section(report.not_created, style)
-    waiting_elsewhere = build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    """Build the page: pending pods by cause, creation failures, objects that wait elsewhere, and next commands.
+
+    If objects were named, the page is only about these.
+    """
+    if report.asked_about and report.waiting_elsewhere:
+        return tuple(build_held_back_lines(report.waiting_elsewhere))
     if report.asked_about:
-        return (*build_held_back_lines(report.waiting_elsewhere), *_build_nothing_waits_line(report))
-    if not pods:
-        tone = Tone.WARNING if report.undecided or waiting_elsewhere else Tone.GOOD
-        nothing, where = report.build_first_line()
-        elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
-        return (
-            *creation_failures,
-            paragraph(Marked(nothing, tone), where),
-            *build_unread_lines(report.unknown),
-            *waiting_elsewhere,
-            *elsewhere,
-        )
+        return (paragraph(*report.build_first_line()),)
+    if not any(group.pods for group in report.groups):
+        return _build_nothing_pending_page(report, style)
+
     (title,) = report.build_first_line()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
+    next_section = build_next_section(style)
+    if style.wide and style.width < UNFOLDED:
+        next_section = _build_next_commands_section(report.groups, style)
     return (
         *table,
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *build_upstream_fault_lines(report.upstream_faults),
-        *creation_failures,
-        *waiting_elsewhere,
+        *build_not_created_section(report.not_created, style),
+        *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *build_extender_line(report.extended),
         *(build_growth_section(report.growth, style) if report.growth else ()),
-        *(
-            _build_next_commands_section(report.groups, style)
-            if style.wide and style.width < UNFOLDED
-            else build_next_section(style)
-        ),
+        *next_section,
     )
 
 
-def _build_nothing_waits_line(report: PendingPods) -> Page:
-    """Build the line that says that the named objects wait for nothing."""
-    return () if report.waiting_elsewhere else (paragraph(*report.build_first_line()),)
+def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
+    """Build the page if no pod is pending: creation failures, objects that wait elsewhere, and other namespaces."""
+    tone = Tone.WARNING if report.undecided or report.waiting_elsewhere else Tone.GOOD
+    nothing, where = report.build_first_line()
+    return (
+        *build_not_created_section(report.not_created, style),
+        paragraph(Marked(nothing, tone), where),
+        *build_unread_lines(report.unknown),
+        *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
+        *(build_next_section(style, "But elsewhere") if report.elsewhere else ()),
+    )
 
 
 def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
     """Plot the pending pods by cause, if plots are requested or the numbers differ a lot."""
-    amounts: dict[str, dict[str, float]] = {}
+    pods_by_cause: Counter[str] = Counter()
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
-        amounts.setdefault(cause, {"pods": 0})["pods"] += len(group.pods)
-    amounts = dict(sorted(amounts.items(), key=lambda named: -named[1]["pods"]))
+        pods_by_cause[cause] += len(group.pods)
+    amounts: dict[str, dict[str, float]] = {cause: {"pods": pods} for cause, pods in pods_by_cause.most_common()}
     if not (style.plots or differ_in_total(amounts)):
         return ()
     return build_bar_plot("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
@@ -111,12 +113,14 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 
 
 def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
-    """Yield a row for each pod of the group."""
+    """Yield a row for each pod of the group. Only the first one has the number of pods and the next command."""
     verdict = mark_verdict(group.verdict)
     for position, member in enumerate(group.members):
-        pods = "" if position else f"{len(group.pods):,}"
-        following = "" if position or style.width < UNFOLDED else " ".join(style.commands.get(member.pod, ()))
-        yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(following, Tone.CODE))
+        pods = command = ""
+        if position == 0:
+            pods = f"{len(group.pods):,}"
+            command = " ".join(style.commands.get(member.pod, ())) if style.width >= UNFOLDED else ""
+        yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(command, Tone.CODE))
 
 
 def _build_group_row(group: PendingGroup, style: Style) -> Row:
@@ -129,16 +133,18 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """Build the answer that all pods of a group share, or the cause and a few answers of single pods."""
     tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
-    answers = {member.headline: member for member in reversed(group.members)}
-    if len(answers) == 1:
+    distinct_members: dict[str, PendingPod] = {}
+    for member in group.members:
+        distinct_members.setdefault(member.headline, member)
+    if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
-    distinct_members = [member for member in group.members if answers[member.headline] is member]
-    shown, note = limit_rows_by_style(distinct_members, style, ANSWERS_SHOWN)
+    shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
     lines = (_shorten_answer(member, group) for member in shown)
     return (Marked(f"{verdict}{group.cause}", tone), *lines, Marked(note, Tone.FAINT))
 
 
 def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:
-    """Shorten a pod's answer by the cause, which the line above gives."""
+    """Return the pod and its headline without the cause, which the line above gives."""
     details = member.headline.removeprefix(group.cause).strip(": ")
-    return Marked(f"{member.pod} {details}" if details.startswith("(") else f"{member.pod}: {details}", Tone.FAINT)
+    separator = " " if details.startswith("(") else ": "
+    return Marked(f"{member.pod}{separator}{details}", Tone.FAINT)

@@ -20,7 +20,7 @@ from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, is_undecided
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
@@ -74,7 +74,10 @@ def add_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]
 def report_pending(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Report the pending pods of a namespace, or of all namespaces if it is None."""
+    """Report the pending pods of a namespace, or of all namespaces if it is None, and what else waits there.
+
+    With a `selector`, only pods are reported. `in_full` kinds of pods are explained node by node.
+    """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
     # What has no pods has no labels of pods, so a selector leaves it out
@@ -84,9 +87,7 @@ def report_pending(
     )
     if not selector:
         report = add_waiting_elsewhere(report, cluster, namespace, now)
-    report = replace(
-        report, unknown=merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
-    )
+        report = replace(report, unknown=merge_unknown_kinds((report.unknown, find_unread_kinds(cluster))))
     return replace(report, elsewhere=0 if pods else len(find_pending_pods(cluster, None)))
 
 
@@ -94,8 +95,8 @@ def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str 
     """Add the objects that wait before kube-scheduler sees their pods, and let them decide the verdict, too."""
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
-    pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
-    certain = pending or bool(report.not_created) or has_unadmitted(waiting_objects)
+    has_pending_pods = any(group.verdict not in FINE for group in report.groups) and not report.undecided
+    certain = has_pending_pods or bool(report.not_created) or has_unadmitted(waiting_objects)
     doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
@@ -121,30 +122,27 @@ def group_pending_pods(
     """
     pods = list(pods)
     explanations = explain_all(scheduler, pods, in_full)
-    not_replayed = dict.fromkeys(what for report in explanations.values() for what in report.not_replayed)
-    faults = dict.fromkeys(
-        f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
-    )
-    nothing = _find_unread_pods_doubt(scheduler)
-    unknown = merge_unknown_kinds((*(report.unknown for report in explanations.values()), nothing))
-    doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
-    certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
+    reports = explanations.values()
+    faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
+    unread_pods = _find_unread_pods_doubt(scheduler)
+    doubtful = bool(unread_pods) or any(report.undecided for report in reports)
+    certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
         scope=scope,
         groups=_group_by_cause(pods, explanations, now),
         not_created=tuple(not_created),
-        not_replayed=tuple(not_replayed),
-        ignored=tuple(dict.fromkeys(what for report in explanations.values() for what in report.ignored)),
-        extended=tuple(dict.fromkeys(what for report in explanations.values() for what in report.extended)),
+        not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
+        ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
+        extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
         upstream_faults=tuple(faults),
-        unknown=unknown,
+        unknown=merge_unknown_kinds((*(report.unknown for report in reports), unread_pods)),
         undecided=doubtful and not (certain or not_created),
         explained=_group_by_explanation(explanations)[:in_full],
     )
 
 
 def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
-    """Explain up to `kinds` kinds of the pods `keys` (`namespace/name`) node by node."""
+    """Explain up to `kinds` kinds of the pods `keys` (`namespace/name`) node by node. Missing pods are left out."""
     if not kinds:
         return ()
     named = (key.partition("/") for key in keys)
@@ -153,7 +151,7 @@ def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may be pending because not all pods were read."""
+    """Return the doubt that other pods may be pending because not all pods were read, or () if all were read."""
     gap = scheduler.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
@@ -193,9 +191,10 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> 
 
 def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
     """Group pods by verdict and shared cause, unschedulable groups first, then by size."""
-    by_cause: dict[object, list[Pod]] = {}
+    by_cause: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
-        by_cause.setdefault((explanations[pod.key].verdict, find_shared_cause(explanations[pod.key])), []).append(pod)
+        report = explanations[pod.key]
+        by_cause.setdefault((report.verdict, find_shared_cause(report)), []).append(pod)
     groups = [
         _build_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
@@ -204,7 +203,7 @@ def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation]
 
 
 def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group of pods with the same cause."""
+    """Build the group of pods with the same cause, given with the oldest first."""
     reports = [explanations[pod.key] for pod in pods]
     messages = {report.message for report in reports}
     members = tuple(_report_pending_pod(pod, explanations[pod.key], now) for pod in pods)

@@ -13,7 +13,7 @@ from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, list_fixes
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class PendingPod(Document, frozen=True):
@@ -96,34 +96,44 @@ class PendingPods(Report, frozen=True):
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pending pods and causes, or a line about the objects that wait elsewhere."""
+        """Return the number of pending pods and causes, or a line about the objects that wait elsewhere.
+
+        If objects were named, the line is about these.
+        """
+        if self.asked_about:
+            return self._describe_named_objects()
         pods = sum(len(group.pods) for group in self.groups)
         waiting = count_by_state(self.waiting_elsewhere)
-        if self.asked_about:
-            if not waiting:
-                return (
-                    ", ".join(self.asked_about),
-                    f"waits for nothing that its status tells{describe_doubt(self.unknown)}",
-                )
-            first, *more = self.waiting_elsewhere
-            return (first.resource, first.headline) if not more else (f"{waiting}:", first.resource)
+        doubt = describe_doubt(self.unknown)
         if not pods and waiting:
-            return (f"{waiting}:", f"no pod is pending {self.scope}{describe_doubt(self.unknown)}")
+            return (f"{waiting}:", f"no pod is pending {self.scope}{doubt}")
         if not pods:
-            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
+            return ("Nothing is pending", f"{self.scope}{doubt}")
         causes = counted(len(self.groups), "cause")
-        besides = f"; {waiting}" if waiting else ""
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
+        also_waiting = f"; {waiting}" if waiting else ""
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
+
+    def _describe_named_objects(self) -> tuple[str, ...]:
+        """Return how the named objects wait: the only one with its headline, else their number and the first."""
+        if not self.waiting_elsewhere:
+            verb = agreeing(len(self.asked_about), "does", "do")
+            status = agreeing(len(self.asked_about), "its status", "their status")
+            text = f"{verb} not wait for anything, according to {status}{describe_doubt(self.unknown)}"
+            return (", ".join(self.asked_about), text)
+        first = self.waiting_elsewhere[0]
+        if len(self.waiting_elsewhere) == 1:
+            return (first.resource, first.headline)
+        return (f"{count_by_state(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add pending pods, creation failures and objects that wait elsewhere to the summary."""
+        """Add creation failures, pending pods, objects that wait elsewhere and their fixes, and the new nodes."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
         if self.growth is not None:
             figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.unplaced_count}
         pods = (
-            *(lacking.short_form for lacking in self.not_created),
+            *(workload.short_form for workload in self.not_created),
             *(group.short_form for group in self.groups),
             *(entry.short_form for entry in self.waiting_elsewhere),
         )

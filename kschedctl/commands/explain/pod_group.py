@@ -20,7 +20,7 @@ from kschedctl.commands.explain.pod_group_report import (
     PodGroupReport,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
@@ -63,7 +63,10 @@ class GroupMembers(NamedTuple):
 
 
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group."""
+    """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group.
+
+    An unschedulable group may preempt pods; a group that is not placed is checked for a deadlock.
+    """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
@@ -115,13 +118,13 @@ class CrossedGroupFields(TypedDict, total=False):
 
 
 def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
-    """Find the groups for which the pods would wait at Permit, and the groups for which those wait in turn."""
+    """Find the groups that the cycle's pods would wait for at Permit, and the groups that those wait for in turn."""
     crossed = find_crossing(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
 def format_group_keys(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
-    """Format each group as `namespace/name`."""
+    """Format each group as `namespace/name`, which are the last two parts of every kind of key."""
     return tuple("/".join(key[-2:]) for key in gangs)
 
 
@@ -138,20 +141,20 @@ def order_members(
 
     `completing_pod`, whose creation completed the gang, comes first among pods of its priority.
     """
-    gated = {
-        position: status for position, info in infos.items() if (status := find_rejecting_gate(framework, info, view))
-    }
-    tried = sort_by_priority_and_age(
-        infos, (info for info in infos if info not in gated and not infos[info].terminating)
-    )
-    return GroupMembers(
-        tried if completing_pod is None else sorted(tried, key=lambda p: (-infos[p].priority, p != completing_pod)),
-        gated,
-    )
+    statuses = {position: find_rejecting_gate(framework, info, view) for position, info in infos.items()}
+    gated = {position: status for position, status in statuses.items() if status is not None}
+    ungated = (position for position, info in infos.items() if position not in gated and not info.terminating)
+    tried = sort_by_priority_and_age(infos, ungated)
+    if completing_pod is not None:
+        tried.sort(key=lambda position: (-infos[position].priority, position != completing_pod))
+    return GroupMembers(tried, gated)
 
 
 def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None:
-    """Find the pod whose creation completed the gang. Earlier pods had to wait for it."""
+    """Find the pod whose creation completed the gang, for which earlier pods had to wait.
+
+    Return None if there is no such pod, or if the release does not make the pods wait.
+    """
     if not scheduler.gates.enabled(GangScheduling.gate):
         return None
     pods = scheduler.view.pods
@@ -179,7 +182,8 @@ def build_group_report(
     view: Fork, key: GroupKey, members: GroupMembers, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
     """Build the report on a PodGroup. `result` is None if none of its pods was tried."""
-    group, state = find_pod_group(view, key), find_group_state(view, key)
+    group = find_pod_group(view, key)
+    state = find_group_state(view, key)
     return PodGroupReport(
         name="/".join(key),
         verdict=find_group_verdict(result),
@@ -206,13 +210,15 @@ def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_
     """Build the report fields about the group's policy and topology. They are empty if the group does not exist."""
     if group is None:
         return {}
-    policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
-    constrained = topology_aware and constraints is not None and constraints.topology
-    topology = constraints.topology[0].key if constraints and constrained else ""
-    if policy.gang is None:
+    topology = ""
+    constraints = group.spec.scheduling_constraints
+    if topology_aware and constraints is not None and constraints.topology:
+        topology = constraints.topology[0].key
+    gang = group.spec.scheduling_policy.gang
+    if gang is None:
         return {"policy": "basic", "topology": topology}
-    missing = max(policy.gang.min_count - state.size, 0)
-    return {"policy": "gang", "min_count": policy.gang.min_count, "missing": missing, "topology": topology}
+    missing = max(gang.min_count - state.size, 0)
+    return {"policy": "gang", "min_count": gang.min_count, "missing": missing, "topology": topology}
 
 
 def find_group_verdict(result: GroupResult | None) -> str:
@@ -239,17 +245,16 @@ def report_tried_members(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
     """Yield a report on each tried pod, with its node or the reason why it was not placed."""
-    member_results = {member_result.position: member_result for member_result in result.members}
+    result_by_position = {member.position: member for member in result.members}
     for position in tried:
-        member = member_results.get(position)
+        member = result_by_position.get(position)
         node = view.nodes.names[member.row] if member and member.row != NO_ROW else ""
         message = failed[position].message if position in failed else ""
-        yield MemberReport(view.pods.objects[position].key, _find_member_verdict(result, position), node, message)
+        yield MemberReport(view.pods.objects[position].key, _find_member_verdict(member), node, message)
 
 
-def _find_member_verdict(result: GroupResult, position: Position) -> str:
-    """Return the verdict on one member of the group."""
-    member = next((member_result for member_result in result.members if member_result.position == position), None)
+def _find_member_verdict(member: MemberResult | None) -> str:
+    """Return the verdict on one member of the group, which is NotTried without a result."""
     if member is None:
         return NOT_TRIED
     if member.placed:
@@ -260,14 +265,19 @@ def _find_member_verdict(result: GroupResult, position: Position) -> str:
 
 
 def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
-    """Yield a report on each topology domain in which the group was tried."""
-    fitting = [
-        group_result for group_result in result.tried if group_result.placed or group_result.waiting_on_preemption
-    ]
-    scores = {
-        id(group_result): sum(int(s[i]) for s in result.scores.values()) for i, group_result in enumerate(fitting)
-    }
+    """Yield a report on each topology domain in which the group was tried.
+
+    If plugins scored the domains, those in which the group fits have the sum of their scores.
+    """
+    fitting_count = 0
     for tried in result.tried:
+        fits = tried.placed or tried.waiting_on_preemption
+        score = None
+        if fits:
+            # `result.scores` has an array for each plugin, with one score per fitting domain
+            if result.scores:
+                score = sum(int(scores[fitting_count]) for scores in result.scores.values())
+            fitting_count += 1
         placement = tried.placement
         if placement is None or not placement.name:
             continue
@@ -276,21 +286,21 @@ def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementRep
             placement.name,
             len(placement.rows),
             pods=sum(member.row != NO_ROW for member in tried.members),
-            fits=tried in fitting,
+            fits=fits,
             blocking=view.pods.objects[blocking.position].key if blocking else "",
             message=", ".join(blocking.status.reasons) if blocking else "",
-            score=scores.get(id(tried)) if result.scores else None,
+            score=score,
         )
 
 
 def iter_victims(result: GroupResult) -> Iterator[Position]:
-    """Iterate over the distinct pods that the group and its members would preempt."""
+    """Return an iterator over the distinct pods that the group and its members would preempt."""
     member_victims = (victim for member in result.members for victim in member.victims)
     return iter(dict.fromkeys((*member_victims, *result.victims)))
 
 
 def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
-    """Iterate over the keys of the pods at these positions."""
+    """Return an iterator over the keys of the pods at these positions."""
     return (view.pods.objects[position].key for position in positions)
 
 
@@ -300,9 +310,14 @@ def _binds_together(group: PodGroupReport) -> bool:
 
 
 def add_group_report(report: Explanation, group: PodGroupReport | None) -> Explanation:
-    """Add the group's report to its member's explanation, and let the group decide the member's verdict."""
-    own_member = next((member for member in group.members if member.pod == report.pod), None) if group else None
-    if group is None or own_member is None or report.verdict in (GATED, ERROR) or not _binds_together(group):
+    """Add the group's report to its member's explanation, and let the group decide the member's verdict.
+
+    The verdict stays if the pod is gated, fails with an error, or is bound without the others.
+    """
+    if group is None:
+        return report
+    own_member = next((member for member in group.members if member.pod == report.pod), None)
+    if own_member is None or report.verdict in (GATED, ERROR) or not _binds_together(group):
         return replace(report, pod_group=group)
     if group.verdict == PLACED and own_member.verdict == PLACED:
         return replace(report, verdict="Schedulable", message=None, pod_group=group)
@@ -312,19 +327,19 @@ def add_group_report(report: Explanation, group: PodGroupReport | None) -> Expla
 
 MAX_ORDERS = 24
 """The maximum number of orders in which the groups of a tree are tried."""
-ORDER_MATTERS = "try their groups in an order that is up to chance: in another one this pod fares otherwise"
-ORDER_MAY_MATTER = "try their groups in an order that is up to chance: not all of them were tried here"
+ORDER_MATTERS = "try their groups in random order: in another order this pod has another outcome"
+ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried here"
 
 
 def _report_tree(
     scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
 ) -> PodGroupReport | None:
     """Report on the pod's PodGroup and the tree of groups that contains it."""
-    tried = _TriedTree(scheduler, framework, tree, pod)
+    trial = _TreeTrial(scheduler, framework, tree, pod)
     own_leaf = next(leaf for leaf in tree.leaves if leaf.pod_group == key)
-    result = tried.results.get(own_leaf.key)
-    report = build_group_report(scheduler.view, key, tried.members[own_leaf.key], result, topology_aware=True)
-    return replace(report, tree=tried.report, condition=CONDITION.at(scheduler.gates.release))
+    result = trial.results.get(own_leaf.key)
+    report = build_group_report(scheduler.view, key, trial.members[own_leaf.key], result, topology_aware=True)
+    return replace(report, tree=trial.report, condition=CONDITION.at(scheduler.gates.release))
 
 
 def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
@@ -335,7 +350,7 @@ def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
         yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(reason))
 
 
-class _TriedTree:
+class _TreeTrial:
     """A tree of groups whose unscheduled pods are tried together."""
 
     def __init__(self, scheduler: Scheduler, framework: Framework, tree: GroupTree, pod: Pod) -> None:
@@ -352,31 +367,31 @@ class _TriedTree:
 
     @cached_property
     def results(self) -> GroupResults:
-        """The results by group; empty if there are no pods to try."""
+        """The results by group; empty if there are no pods to try. After a validation error, all groups have it."""
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
         if error := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
             status = Status(Code.ERROR, (error,))
-            return {node.key: GroupResult(status, promised={}) for node in self.tree.nodes}
+            return {node.key: GroupResult(status, nominated_rows={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
         return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
 
     @cached_property
     def report(self) -> GroupTreeReport:
-        """The report on the tree. It records whether the pod's fate depends on the order of the groups."""
+        """The report on the tree. It records whether the pod's outcome depends on the order of the groups."""
         root = self.results.get(self.tree.key)
-        orders = (
-            list(islice(iter_child_orders(self.tree), MAX_ORDERS + 1))
-            if root and root.status.code is not Code.ERROR
-            else []
-        )
+        orders: list[GroupTree] = []
+        if root and root.status.code is not Code.ERROR:
+            # One more than is tried, to see whether there are more
+            orders = list(islice(iter_child_orders(self.tree), MAX_ORDERS + 1))
+        outcomes = {self._is_placed_in_order(order) for order in orders[:MAX_ORDERS]}
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",
             verdict=find_group_verdict(root),
             groups=tuple(_report_tree_group(node, self.results.get(node.key)) for node in self.tree.nodes),
             victims=tuple(iter_pod_keys(self.scheduler.view, root.victims)) if root else (),
-            by_chance=len({self._is_placed_in_order(order) for order in orders[:MAX_ORDERS]}) > 1,
+            by_chance=len(outcomes) > 1,
             all_orders=len(orders) <= MAX_ORDERS,
         )
 
@@ -399,7 +414,8 @@ class _TriedTree:
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
     """Report on one group of the tree."""
-    constraints, parent = node.group.spec.scheduling_constraints, find_parent_key(node.group)
+    constraints = node.group.spec.scheduling_constraints
+    parent = find_parent_key(node.group)
     return GroupOfTree(
         kind="CompositePodGroup" if node.key.composite else "PodGroup",
         name=node.key.name,

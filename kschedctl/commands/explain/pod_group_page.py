@@ -34,36 +34,42 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     """Build the section about the pod's group. It is empty for a pod without a group."""
     if group is None:
         return ()
-    return section(
-        "Pod group",
-        paragraph(Marked(group.name, Tone.STRONG), ": ".join((_describe_policy(group), _describe_pods(group)))),
-        *_build_project_details(group),
-        *([paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message)] if group.message else ()),
-        *_build_placements_table(group, style),
-        *_build_members_table(group, style),
-        *(_build_tree_table(group.tree, style) if group.tree else ()),
-        *([paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN))] if group.deadlocked_with else ()),
-        *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
-    )
+    blocks: list[Block] = [
+        paragraph(Marked(group.name, Tone.STRONG), f"{_describe_policy(group)}: {_describe_pods(group)}"),
+        *_iter_project_details(group),
+    ]
+    if group.message:
+        blocks.append(paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message))
+    blocks += _build_placements_table(group, style)
+    blocks += _build_members_table(group, style)
+    if group.tree:
+        blocks += _build_tree_table(group.tree, style)
+    if group.deadlocked_with:
+        blocks.append(paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN)))
+    if group.victims:
+        blocks.append(paragraph("would be preempted:", names(group.victims, SHOWN)))
+    return section("Pod group", *blocks)
 
 
 def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
     """Build the table of the tree's groups, starting at the root, with notes on victims and on the order."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
-    made_room = tree.victims and [paragraph("to go:", names(tree.victims, SHOWN))]
-    chance = tree.by_chance and [paragraph("in which order the groups are tried is up to chance, and decides here")]
-    return (
+    blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
         *build_table(tree.groups, columns, _build_group_row, style, limit=SHOWN, full=False, each_node=True),
-        *(made_room or ()),
-        *(chance or ()),
-    )
+    ]
+    if tree.victims:
+        blocks.append(paragraph("would be preempted:", names(tree.victims, SHOWN)))
+    if tree.by_chance:
+        blocks.append(paragraph("the groups are tried in random order, which decides the outcome here"))
+    return tuple(blocks)
 
 
 def _build_group_row(group: GroupOfTree) -> Row:
     """Build the row of one group of the tree."""
-    unit = "pod" if group.kind == "PodGroup" else "group"
-    needs = f"{count(group.least, unit)}{f' in one {group.topology}' if group.topology else ''}"
+    needs = count(group.least, "pod" if group.kind == "PodGroup" else "group")
+    if group.topology:
+        needs += f" in one {group.topology}"
     if group.verdict == "Placed":
         tone = Tone.GOOD
     elif group.verdict == "WaitsForPreemption":
@@ -74,14 +80,14 @@ def _build_group_row(group: GroupOfTree) -> Row:
 
 
 def _describe_policy(group: PodGroupReport) -> str:
-    """Describe how many of the group's pods must be placed at once."""
+    """Describe how many of the group's pods must be placed at once, or that they are placed one by one."""
     of_project = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
         return f"gang{of_project} of {count(group.min_count, 'pod')} at once"
     if group.policy and group.project:
         return f"gang{of_project} of {count(group.min_count, 'pod')}, but kube-scheduler places them one by one"
     if group.problem:
-        return f"gang{of_project}, of how many pods is not known: {group.problem}"
+        return f"gang{of_project} of an unknown number of pods: {group.problem}"
     return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
 
 
@@ -91,17 +97,22 @@ def _describe_pods(group: PodGroupReport) -> str:
     return f"{existing}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else existing
 
 
-def _build_project_details(group: PodGroupReport) -> Iterator[Block]:
+def _iter_project_details(group: PodGroupReport) -> Iterator[Block]:
     """Yield a line about a gang of another project: how many pods fit, its tasks, queue and phase."""
     if not group.project:
         return
-    sentences = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
-    sentences += [f"{group.ended} of them succeeded"] if group.ended else []
-    sentences += [f"{task.fitting} of task {task.name}, of {task.least} at the least" for task in group.tasks]
-    sentences += [f"{group.held_back} still have Kueue's gates"] if group.held_back else []
-    sentences += [f"queue {group.queue}"] if group.queue else []
-    sentences += [f"phase {group.phase}"] if group.phase else []
-    yield paragraph("; ".join(sentences))
+    fits = agreeing(group.fitting, "fits", "fit")
+    clauses = [f"{group.fitting} of its pods {fits} at once by kube-scheduler's filters"]
+    if group.ended:
+        clauses.append(f"{group.ended} of them succeeded")
+    clauses += [f"{task.fitting} of task {task.name}, which needs at least {task.least}" for task in group.tasks]
+    if group.held_back:
+        clauses.append(f"{group.held_back} still {agreeing(group.held_back, 'has', 'have')} Kueue's gates")
+    if group.queue:
+        clauses.append(f"queue {group.queue}")
+    if group.phase:
+        clauses.append(f"phase {group.phase}")
+    yield paragraph("; ".join(clauses))
 
 
 def _build_placements_table(group: PodGroupReport, style: Style) -> Page:
@@ -109,7 +120,7 @@ def _build_placements_table(group: PodGroupReport, style: Style) -> Page:
     columns = [
         Column(group.topology, verbatim=True),
         *number_columns("nodes", "fit", "score"),
-        Column("first that does not"),
+        Column("first pod that does not fit"),
     ]
     return build_table(group.placements, columns, _build_placement_row, style, limit=SHOWN, full=False, each_node=True)
 
@@ -135,7 +146,7 @@ def _build_members_table(group: PodGroupReport, style: Style) -> Page:
 
 
 def _build_member_row(member: MemberReport) -> Row:
-    """Build the row of one pod."""
+    """Build the row of one pod: with its node, or else its verdict and the reason."""
     outcome = f"on {member.node}" if member.node else member.verdict
     reason = "" if member.node else member.message
     return (member.pod, Marked(outcome, TONES.get(member.verdict, Tone.BAD)), Marked(reason, Tone.FAINT))

@@ -53,37 +53,46 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
-        no_lower_priority=_compare_priorities(plugin, preemption, cycle),
+        no_lower_priority=_find_no_lower_priority(plugin, preemption, cycle),
     )
 
 
-def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
-    """Return the range of pod priorities if all pods that could make room have at least the pod's priority.
+def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
+    """If no pod that could be evicted has a lower priority than the pending pod, return their range of priorities.
 
-    Return None if there is a candidate, if there are no such pods, or if the plugin does not compare priorities.
+    Return None if there is a candidate, if no pod could be evicted, or if the plugin does not compare priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
-    view, priority = cycle.view, cycle.info.priority
-    potential = find_potential_nodes(cycle)
-    placed = np.flatnonzero(view.node >= 0)
-    nodes_of_pods = view.node[placed]
-    movable_pods = placed[potential[nodes_of_pods]]
-    if not len(movable_pods):
+    view = cycle.view
+
+    # The pods on nodes where evictions could help, as positions and as rows of their nodes
+    may_help = find_potential_nodes(cycle)
+    placed_pods = np.flatnonzero(view.node >= 0)
+    evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
+    if not len(evictable_pods):
         return None
-    priorities = view.pods.priority[view.pods.info[movable_pods]]
-    lowest, highest = int(priorities.min()), int(priorities.max())
-    if lowest < priority:
+    rows = np.unique(view.node[evictable_pods])
+
+    priorities = view.pods.priority[view.pods.info[evictable_pods]]
+    lowest = int(priorities.min())
+    if lowest < cycle.info.priority:
         return None
-    rows = np.unique(view.node[movable_pods])
-    return NoLowerPriority(priority, lowest, highest, len(rows), view.nodes.names[int(rows[0])])
+    return NoLowerPriority(
+        cycle.info.priority,
+        lowest=lowest,
+        highest=int(priorities.max()),
+        nodes=len(rows),
+        such_as=view.nodes.names[int(rows[0])],
+    )
 
 
 def _choose_preemption_plugin(cycle: Cycle) -> PreemptionPlugin:
     """Return the profile's first preemption plugin, or DefaultPreemption if the profile has none."""
     plugins = find_preemption_plugins(cycle.framework)
-    args = cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs())
-    return plugins[0] if plugins else DefaultPreemption(args)
+    if plugins:
+        return plugins[0]
+    return DefaultPreemption(cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs()))
 
 
 def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
@@ -111,17 +120,19 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
 
     Victims come first in each group.
     """
-    pods, positions_on_node = view.pods, np.array(view.pods_on(candidate.row), np.int64)
+    pods = view.pods
+    positions = np.array(view.pods_on(candidate.row), np.int64)
+    priorities = pods.priority[pods.info[positions]].tolist()
+    start_times = pods.start[positions].tolist()
     by_rank: dict[tuple[int, int], list[int]] = {}
-    ranks = zip(
-        pods.priority[pods.info[positions_on_node]].tolist(), pods.start[positions_on_node].tolist(), strict=True
-    )
-    for position, rank in zip(positions_on_node.tolist(), ranks, strict=True):
-        by_rank.setdefault(rank, []).append(position)
+    for position, priority, start_time in zip(positions.tolist(), priorities, start_times, strict=True):
+        by_rank.setdefault((priority, start_time), []).append(position)
+
     victims = frozenset(candidate.victims)
-    for equals in by_rank.values():
-        if len(equals) > 1 and not victims.isdisjoint(equals):
-            yield tuple(pods.objects[p].key for p in sorted(equals, key=lambda p: (p not in victims, p)))
+    for equal_pods in by_rank.values():
+        if len(equal_pods) > 1 and not victims.isdisjoint(equal_pods):
+            equal_pods.sort(key=lambda position: (position not in victims, position))
+            yield tuple(pods.objects[position].key for position in equal_pods)
 
 
 def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:
@@ -133,5 +144,5 @@ def _report_victim(position: Position, violating: bool, view: Fork) -> VictimRep
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=get_budgets(view).find_protecting(position) if violating else (),
+        budgets=get_budgets(view).find_protecting_budgets(position) if violating else (),
     )

@@ -37,16 +37,13 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 def build_preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Build the section about preemption. It is empty if preemption was not considered."""
     if report is None or (report.eligible and not report.candidates and not report.why):
-        return ()  # kube-scheduler's message tells why it does not help
+        return ()  # kube-scheduler's message says why it does not help
     if report.terminating:
         gone = Bullets(report.terminating)
         return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
-    by_plugin = "" if report.plugin == DEFAULT else f" by {report.plugin}"
-    title = (
-        f"Preemption{by_plugin}"
-        if report.asked
-        else f"Preemption{by_plugin}, for which the scheduler does not ask here"
-    )
+    title = "Preemption" if report.plugin == DEFAULT else f"Preemption by {report.plugin}"
+    if not report.asked:
+        title += ", which the scheduler does not run here"
     if not report.eligible:
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
     return section(
@@ -59,9 +56,9 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
 
 
 def _describe_outcome(report: PreemptionReport) -> list[Block]:
-    """Describe on which node preemption would make room, or why it does not help."""
-    if not report.candidates or report.why:
-        return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
+    """Describe on which node preemption would make room, or why it does not help. Return [] if neither is known."""
+    if report.why:
+        return [paragraph(Marked("does not help", Tone.WARNING), report.why)]
     if report.chosen is None or report.chosen not in report.candidates:
         return []
     prediction = "kube-scheduler would make room" if report.asked else "it would make room"
@@ -84,11 +81,16 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
 
 
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
-    """Build the list of victims for which kube-scheduler might as well evict an equal pod."""
+    """Build the list of victims for which kube-scheduler might as well evict an equal pod.
+
+    Unless all nodes are listed, it covers only the chosen node and nodes that are tied with it.
+    """
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
     ties = [
-        _describe_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties
+        _describe_tie(node, equal_pods, report.candidates[node])
+        for node in nodes
+        for equal_pods in report.candidates[node].ties
     ]
     shown, note = limit_rows(ties, None if style.lists_all_nodes else TIES_SHOWN)
     if not shown:
@@ -99,9 +101,11 @@ def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
 def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:
     """Describe pods that are equal in priority and start time, so that it is arbitrary which are evicted."""
     victims = [pod for pod in equals if pod in candidate.victims]
-    alternatives = "" if len(victims) == len(equals) else f", so others may go than {names(victims, TIED_SHOWN)}"
-    equal = f"{names(equals, TIED_SHOWN)} are equal in priority and start"
-    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{alternatives}"
+    alternatives = ""
+    if len(victims) < len(equals):
+        alternatives = f", so it may evict others than {names(victims, TIED_SHOWN)}"
+    equal_pods = f"{names(equals, TIED_SHOWN)} have the same priority and start time"
+    return f"{node}: {equal_pods}; kube-scheduler takes them in an arbitrary order{alternatives}"
 
 
 def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
@@ -113,11 +117,11 @@ def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
 
 
 def _build_victim_rows(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
-    """Build a row for each victim on one node. Only the first row names the node."""
+    """Build a row for each victim on one node, or one that says "no pod". Only the first row names the node."""
     details = {victim.pod: victim for victim in candidate.details}
     name = Marked(node, Tone.GOOD) if chosen else node
-    rows = [_build_victim_cells(pod, details.get(pod)) for pod in candidate.victims] or [("nobody", "", "", "", "")]
-    return [(name if not position else "", *row) for position, row in enumerate(rows)]
+    rows = [_build_victim_cells(pod, details.get(pod)) for pod in candidate.victims] or [("no pod", "", "", "", "")]
+    return [("" if position else name, *row) for position, row in enumerate(rows)]
 
 
 def _build_victim_cells(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:

@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
@@ -85,8 +84,9 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in facts if fact), None)
 
-    enough = cycle.search is not None and not outcome.narrowed_by
-    for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
+    search_ended_early = cycle.search is not None and not outcome.narrowed_by
+    reasons = (ENOUGH_FOUND,) if search_ended_early else cycle.build_unexamined_status().reasons
+    for reason in reasons:
         yield Obstacle(
             outcome.plugin,
             reason,
@@ -108,31 +108,39 @@ def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     """Yield an obstacle for each rejection by a Filter plugin.
 
-    On nodes that only nominated pods make infeasible, these are the rejections with the nominated pods.
+    On nodes that only nominated pods make infeasible, these are the rejections with the nominated pods. Nodes that the
+    plugin already left out in PreFilter are not reported again.
     """
     outcome = cycle.filter
     for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
         first_rejected = cycle.considered & (outcome.first == position)
-        crowded = first_rejected & outcome.by_nominated
-        reported_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(first_rejected)
+        rejected_with_nominated = first_rejected & outcome.by_nominated
+        mask = ~rejected_with_nominated
+        if plugin in cycle.pre_filter.narrowed_by:
+            mask &= cycle.considered
         for rejection in verdict.rejections:
-            yield _build_obstacle(
-                cycle, plugin, rejection, rejection.mask & ~crowded & ~reported_before, first_rejected
-            )
-        for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
-            obstacle = _build_obstacle(cycle, plugin, rejection, rejection.mask & crowded, first_rejected)
+            yield _build_obstacle(cycle, plugin, rejection, rejection.mask & mask, first_rejected)
+        if not rejected_with_nominated.any():
+            continue
+        for rejection in outcome.with_nominated[plugin].rejections:
+            mask_with_nominated = rejection.mask & rejected_with_nominated
+            obstacle = _build_obstacle(cycle, plugin, rejection, mask_with_nominated, first_rejected)
             yield obstacle._replace(fact=_mark_facts_as_nominated(obstacle.fact))
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield obstacles for nodes that extenders reject, by message, or leave out without a message."""
+    """Yield obstacles for nodes that extenders reject, by message, or leave out without a message.
+
+    Nodes that an extender names but that do not exist are ignored.
+    """
     consultation, index = cycle.consultation, cycle.view.nodes.index
-    by_message: dict[tuple[str, str], list[int]] = {}
+    rows_by_message: dict[tuple[str, str], list[int]] = {}
     for url, refusals in consultation.refusals.items():
         for name, message in refusals.items():
             if name in index:
-                by_message.setdefault((url, message), []).append(index[name])
-    for (url, message), rows in by_message.items():
+                rows_by_message.setdefault((url, message), []).append(index[name])
+
+    for (url, message), rows in rows_by_message.items():
         rejected = np.zeros(len(cycle.considered), np.bool_)
         rejected[rows] = True
         unresolvable = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
@@ -146,10 +154,14 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
             reported=rejected,
             fact=_make_constant_fact(f"refused by {url}"),
         )
-    dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
+
+    # kube-scheduler reports nothing for a node that an extender just does not return
+    if not consultation.narrowed or cycle.error is not None:
+        return
+    dropped = cycle.silently_dropped
     if dropped.any():
-        unreported = np.zeros_like(dropped)
-        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), unreported)
+        level = np.full(len(dropped), NEAR, np.int8)
+        yield Obstacle(EXTENDERS, LEFT_OUT, mask=dropped, level=level, reported=np.zeros_like(dropped))
 
 
 def _make_constant_fact(text: str) -> FindFact:
@@ -159,7 +171,12 @@ def _make_constant_fact(text: str) -> FindFact:
 
 def _mark_facts_as_nominated(fact: FindFact | None) -> FindFact:
     """Wrap a function so that it marks the facts as caused by nominated pods."""
-    return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
+
+    def find_nominated_fact(row: int) -> AnyFact:
+        found = fact(row) if fact else None
+        return replace(found or Said(""), nominated=True)
+
+    return find_nominated_fact
 
 
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
@@ -206,7 +223,10 @@ def _grade_nodes(is_out_of_reach: Bools) -> Levels:
 
 
 def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """Return the mask (N,) of nodes that offer none of the resource."""
+    """Return the nodes of the mask (N,) that offer none of the extended resource, as a mask (N,).
+
+    Every node offers CPU, memory, ephemeral storage and pods.
+    """
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
     column = cycle.view.resources.get(resource)
@@ -226,11 +246,16 @@ def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
 
 
 def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
-    """Return the mask (N,) of nodes that have no device for the pod."""
-    without_devices = np.zeros(len(mask), np.bool_)
+    """Return the nodes of the mask (N,) whose pools publish no device at all, as a mask (N,).
+
+    These are all of them if the plugin has no state, because it was skipped.
+    """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
+    if not evaluation:
+        return mask.copy()
+    without_devices = np.zeros(len(mask), np.bool_)
     for row in np.flatnonzero(mask).tolist():
-        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.get_pools(row)))
+        without_devices[row] = not any(pool.devices for pool in evaluation.inventory.get_pools(row))
     return without_devices
 
 
@@ -243,7 +268,7 @@ def find_nodes_lacking_room(cycle: Cycle) -> Bools:
     return fits_otherwise
 
 
-class Standing(NamedTuple):
+class NodeCloseness(NamedTuple):
     """The closeness of each node to fitting the pod, as arrays of shape (N,)."""
 
     level: Levels
@@ -254,14 +279,14 @@ class Standing(NamedTuple):
     """How far the node is from passing the reported reason."""
 
     def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
-        """Return the rows in the mask, closest to fitting first. `distance` overrides the standing's distances."""
+        """Return the rows in the mask (N,), closest to fitting first. `distance` (N,) overrides the field."""
         rows = np.flatnonzero(mask)
         far = self.distance if distance is None else distance
         return rows[np.lexsort((far[rows], self.obstacle_count[rows], self.level[rows]))]
 
 
-def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
-    """Combine the obstacles of each node into its standing."""
+def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
+    """Combine all obstacles of each of the `nodes` nodes into how close the node is to fitting the pod."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:
@@ -269,4 +294,4 @@ def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
         count += obstacle.mask
         if obstacle.distance is not None:
             distance = np.where(obstacle.reported, obstacle.distance, distance)
-    return Standing(level, count, distance)
+    return NodeCloseness(level, count, distance)

@@ -166,13 +166,13 @@ class Cause(Document, frozen=True):
         """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""
         return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
 
-    def describe_closest(self, nodes: int) -> str:
+    def describe_closest_node(self, nodes: int) -> str:
         """Describe the node that comes closest to taking the pod, with the figures of that node.
 
         If no node is closer than others, the described node is an example ("such as"). If the cause names no node, only
         its fact is returned. `nodes` is the number of all nodes.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest(12)
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest_node(12)
         'closest w4: cpu: 6 requested, 2 free of 8'
         """
         if not self.nearest:
@@ -212,14 +212,14 @@ class VictimReport(Document, frozen=True):
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which preempting the victims would make room."""
+    """A node on which preemption_clause the victims would make room."""
 
     victims: tuple[str, ...]
     pdb_violations: int
     details: tuple[VictimReport, ...] = ()
     ties: tuple[tuple[str, ...], ...] = ()
-    """Groups of pods with equal priority and start time, each with a victim. kube-scheduler takes such pods in the
-    order of its memory, so others of them may go.
+    """Groups of pods with equal priority and start time, each with a victim. kube-scheduler takes such pods in
+    an arbitrary order, so it may evict others of them.
     """
 
 
@@ -259,23 +259,24 @@ class NoLowerPriority(Document, frozen=True):
     """The first of these nodes."""
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """The sentence that explains why preemption cannot help.
 
-        >>> NoLowerPriority(0, 0, 0, 1, "w2").words
+        >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         "every pod on w2 has the pod's own priority 0, so preemption cannot help"
-        >>> NoLowerPriority(0, 0, 1000, 3, "w2").words
+        >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
         "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
-        >>> NoLowerPriority(0, 10, 1000, 2, "w2").words
+        >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
         "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
         """
         where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
         if self.lowest > self.priority:
-            what = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+            priority = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+        elif self.highest > self.priority:
+            priority = f"the pod's own priority {self.priority:,} or a higher one"
         else:
-            what = f"the pod's own priority {self.priority:,}"
-            what += " or a higher one" if self.highest > self.priority else ""
-        return f"every pod on {where} has {what}, so preemption cannot help"
+            priority = f"the pod's own priority {self.priority:,}"
+        return f"every pod on {where} has {priority}, so preemption cannot help"
 
 
 class PreemptionReport(Document, frozen=True):
@@ -311,19 +312,23 @@ class PreemptionReport(Document, frozen=True):
     """Set if there is no candidate because of the priorities alone."""
 
     @property
-    def preempting(self) -> str:
+    def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
             return ""
+        victim_count = len(self.candidates[self.chosen].victims)
+        if not victim_count:
+            return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
-        victims = len(self.candidates[self.chosen].victims)
-        return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
+        return f", would preempt {counted(victim_count, 'pod')} on {where}"
 
 
 UNSCHEDULABLE = "Unschedulable"
 FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+WORKLOAD_NAME = re.compile(r"\b[A-Z]\w+ [a-z0-9.-]+/[a-z0-9.-]+")
+"""A kind with namespace and name, such as "Deployment shop/web"."""
 
 
 class ClaimWithoutScheduler(Document, frozen=True):
@@ -486,26 +491,34 @@ class Explanation(_ExtenderPart, frozen=True):
     kind: str = "Explanation"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict with what the verdict depends on, and the headline."""
+        """Return the pod, its verdict with what the verdict depends on, and the headline.
+
+        A workload that cannot create the pod, or an object that waits for admission, comes instead of the pod.
+        """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
             return (creation_failure.workload, "Not created:", creation_failure.headline)
         if has_unadmitted(self.waiting_elsewhere):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
-        preempting = self.preemption.preempting if self.preemption is not None else ""
+        preemption_clause = self.preemption.preemption_clause if self.preemption is not None else ""
         doubts = (
             f", {describe_verdict_doubts(self.unknown)} ({describe_unread(self.unknown)})"
             if is_undecided(self.unknown)
             else ""
         )
-        verdict = f"{self.verdict}{preempting}{doubts}"
+        verdict = f"{self.verdict}{preemption_clause}{doubts}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes, the closest nodes, the victims of preemption, and fixes."""
-        preemption = self.preemption
-        chosen = preemption.chosen if preemption is not None and preemption.asked else None
+        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice."""
+        victims: tuple[str, ...] = ()
+        nominated = no_lower_priority = ""
+        if self.preemption is not None and self.preemption.asked and self.preemption.chosen:
+            nominated = self.preemption.chosen
+            victims = self.preemption.candidates[nominated].victims
+        if self.preemption is not None and self.preemption.no_lower_priority is not None:
+            no_lower_priority = self.preemption.no_lower_priority.sentence
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
         causes = tuple(cause.short_form for cause in self.causes)
         return replace(
@@ -516,9 +529,9 @@ class Explanation(_ExtenderPart, frozen=True):
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
-            nominated=chosen or "",
-            preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
-            victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
+            nominated=nominated,
+            preemption=no_lower_priority,
+            victims=victims,
             fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
@@ -529,17 +542,17 @@ class Explanation(_ExtenderPart, frozen=True):
         return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
     def iter_csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield the rows of `build_csv_table`."""
+        """Yield a row for a creation failure, then one per node and reason, or one for the pod if there is no node."""
         failure = self.not_created
         if failure is not None and not failure.past:
             yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
         for node in self.nodes:
             total = "" if node.total is None else node.total
-            head = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
+            node_cells = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
             for refusal in node.refusals:
-                yield *head, refusal.plugin, refusal.reason, refusal.fact
+                yield *node_cells, refusal.plugin, refusal.reason, refusal.fact
             if not node.refusals:
-                yield *head, "", "", ""
+                yield *node_cells, "", "", ""
         if not self.nodes:
             yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
 
@@ -548,14 +561,16 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod,)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the reason why the pod is not created or not scheduled."""
+        """Return the reason why the pod is not created or not scheduled, with its best fix. A fine pod has none."""
         if self.not_created is not None and not self.not_created.past:
             return [self.not_created.gate_problem]
         if self.verdict in FINE:
             return []
-        workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
+        # A pod that stands for a workload is reported under the workload's name
+        workload = WORKLOAD_NAME.search(self.stands_for)
+        subject = workload[0] if workload else f"Pod {self.pod}"
         fix = self.remedies[0].summary if self.remedies else ""
-        return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]
+        return [GateProblem("not-scheduled", subject, self.headline, fix)]
 
 
 class Explanations(Report, frozen=True):
@@ -576,7 +591,7 @@ class Explanations(Report, frozen=True):
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that have a node or would get one."""
+        """Return how many of the pods have a node or would get one, and what else the answer depends on."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"

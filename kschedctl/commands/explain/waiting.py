@@ -39,17 +39,18 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain the pods. Equal pods are explained once."""
+    """Explain the pods by replaying each alone. Pods that are equal to the scheduler are explained once."""
     columns = scheduler.view.pods
     equal_pods: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
         equal_pods.setdefault(key, []).append(pod)
-    done, replays = progress.begin("Replaying pending pods", len(pods)), []
+    report_done = progress.begin("Replaying pending pods", len(pods))
+    replays = []
     for members in equal_pods.values():
         explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(members[0]), nodes=False))
         replays.append(ReplayedPods(tuple(members), explanation))
-        done(len(members))
+        report_done(len(members))
     return tuple(replays)
 
 
@@ -147,7 +148,7 @@ def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
         get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
     }
     leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    names = writers | leaders | find_gang_schedulers(audited.cluster)
+    names = writers | leaders | find_volcano_schedulers(audited.cluster)
     return frozenset(names - audited.scheduler.configuration.profiles.keys())
 
 
@@ -159,10 +160,13 @@ def was_tried(pod: Pod) -> bool:
 def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     """Find the scheduler's last message about the pod, in an event or else in the pod's condition."""
     if events := _find_failure_events(pod, audited):
-        time, attempts = get_last_time(events[-1]), sum(map(count_occurrences, events))
-        message = events[-1].message
+        time = get_last_time(events[-1])
         return LastWords(
-            message=message, at=time, age=format_age(time, audited.now), source=f"event {EVENT}", attempts=attempts
+            message=events[-1].message,
+            at=time,
+            age=format_age(time, audited.now),
+            source=f"event {EVENT}",
+            attempts=sum(map(count_occurrences, events)),
         )
     condition = _find_unscheduled_condition(pod)
     if condition is None or not condition.message:
@@ -178,11 +182,18 @@ def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
 
 
 def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
-    """Return for how many seconds the scheduler has certainly not tried the pod. Return None if unknown."""
+    """Return a lower bound on the seconds since the scheduler last tried the pod, or None if unknown.
+
+    A pod that was never tried counts from its creation.
+    """
     if events := _find_failure_events(pod, audited):
         seconds = audited.seconds_since(get_last_time(events[-1]))
-        return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
-    return None if was_tried(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
+        if seconds is not None and events[-1].series:
+            return seconds - SERIES_LAG_SECONDS  # the series may have gone on since it was last written
+        return seconds
+    if was_tried(pod):
+        return None
+    return audited.seconds_since(pod.metadata.creation_timestamp)
 
 
 def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
@@ -208,7 +219,7 @@ LOOK_AT_SCHEDULER = (
 )
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
-FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
+FITS, CROWDED = "a node fits now", "fits by itself, but not together with the pods that are tried before it"
 
 
 class WaitCause(NamedTuple):
@@ -257,40 +268,41 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
 
 
 def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Find the cause and the reason for which a pod waits, with the scheduler's last message about it."""
+    """Find the cause and the reason for which a pod waits, with the scheduler's last message about it.
+
+    `nodes` has the node of each pod that gets one if the fitting pods are placed one after another.
+    """
     last_message = find_last_message(pod, audited)
-    if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
-        return WaitingPod(
-            pod,
-            "permit",
-            reason="; ".join(dict.fromkeys(permits)),
-            explanation=report,
-            node="",
-            last_message=last_message,
-        )
-    if report.verdict == "Schedulable" and not (report.pod_group and describe_group_failure(report.pod_group, report)):
-        return WaitingPod(
-            pod, *_find_fitting_cause(pod, last_message, audited, nodes), report, nodes.get(pod.key, ""), last_message
-        )
-    return WaitingPod(pod, *_find_rejection_cause(pod, report, audited), report, "", last_message)
+    permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
+    group_fails = report.pod_group is not None and bool(describe_group_failure(report.pod_group, report))
+    node = ""
+    if permit_reasons:
+        wait = WaitCause("permit", "; ".join(dict.fromkeys(permit_reasons)))
+    elif report.verdict == "Schedulable" and not group_fails:
+        wait = _find_fitting_cause(pod, last_message, audited, nodes)
+        node = nodes.get(pod.key, "")
+    else:
+        wait = _find_rejection_cause(pod, report, audited)
+    return WaitingPod(pod, wait.cause, wait.reason, report, node=node, last_message=last_message)
 
 
 def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for a pod that another scheduler should place."""
+    """Find the cause for a pod that another scheduler should place: no such scheduler runs, or it does and decides."""
     if name not in audited.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
-        return WaitCause(("gang" if _is_group_stuck(report.pod_group) else "elsewhere"), report.headline)
-    return WaitCause("elsewhere", f"scheduler {name} has it, which is not this one")
+        cause = "gang" if _is_group_stuck(report.pod_group) else "elsewhere"
+        return WaitCause(cause, report.headline)
+    return WaitCause("elsewhere", f"another scheduler, {name}, places it")
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for a pod that does not fit."""
+    """Find the cause for a pod that is not schedulable by itself or with its group."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
-        may_proceed = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
-        return WaitCause("gated" if may_proceed else "gang", group_failure)
+        other_project_decides = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
+        return WaitCause("gated" if other_project_decides else "gang", group_failure)
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return WaitCause("gated", f"scheduling gates: {gates}" if gates else report.headline)
@@ -308,7 +320,10 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 def _find_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
 ) -> WaitCause:
-    """Find the cause for a pod that fits by itself."""
+    """Find the cause for a pod that fits by itself.
+
+    It is crowded out by the pods ahead of it, in its back-off, recent enough to wait for its turn, or stuck.
+    """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)
     seconds_since_try = audited.seconds_since(last_message.at) if last_message else None
@@ -320,7 +335,7 @@ def _find_fitting_cause(
 
 
 def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may be pending because not all pods were read."""
+    """Return the doubt that other pods may be pending because not all pods were read, or () if all were read."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
@@ -356,15 +371,15 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     )
 
 
-def find_gang_schedulers(cluster: Cluster) -> frozenset[str]:
-    """Find the scheduler names of pods in Volcano PodGroups. Whoever created the groups runs such a scheduler."""
+def find_volcano_schedulers(cluster: Cluster) -> frozenset[str]:
+    """Find the scheduler names of pods in Volcano PodGroups. Where such groups exist, such a scheduler runs."""
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     templates = cluster.pods.drop_terminated().templates if groups else ()
     return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_iter_volcano_groups(pod)))
 
 
 def _iter_volcano_groups(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Iterate over the namespace and name of each Volcano PodGroup that the pod refers to."""
+    """Return an iterator over the namespace and name of each Volcano PodGroup that the pod refers to."""
     return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)
 
 
@@ -380,14 +395,15 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
 
     `now` is an RFC 3339 time, or empty if unknown.
     """
-    if scheduler.call_extender is not None:  # which the replay of all pending pods would call once more
+    if scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
         return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
     audited = ReplayedCluster(scheduler, now)
-    waiting = next((pod for pod in audited.compute_once(find_waiting_pods) if pod.pod.key == report.pod), None)
-    correction = waiting and _find_retry_advice(waiting, audited)
-    if not correction:
+    waiting_pods = audited.compute_once(find_waiting_pods)
+    waiting = next((waiting for waiting in waiting_pods if waiting.pod.key == report.pod), None)
+    correction = _find_retry_advice(waiting, audited) if waiting is not None else None
+    if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
@@ -399,6 +415,6 @@ def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice 
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = measure_untried_seconds(waiting.pod, audited)
     if waiting.cause == "stuck" and seconds is not None and is_overlooked(waiting, audited):
-        text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though refused pods are tried after 5 min"
+        text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though rejected pods are tried after 5 min"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     return None

@@ -37,6 +37,7 @@ def watch_cluster(
 ) -> int:
     """Print each new answer until the pod is bound or SIGTERM arrives. Return the exit code.
 
+    An answer is printed again only if more than its figures changed.
     Raises KschedctlError, also if the explained pod no longer exists.
     """
     if output_format in PICTURES:
@@ -80,13 +81,12 @@ def _extract_essentials(answer: Answer) -> object:
     """Return the part of the answer that is printed again when it changes. It excludes figures that change often."""
     document = answer.document
     if isinstance(document, Explanation):
-        chosen = document.preemption.tied if document.preemption else ()
-        line = document.message or document.headline  # the headline tells amounts, which change all the time
+        # Unlike the headline, the message has no amounts, which change all the time
         return (
             document.verdict,
-            line,
+            document.message or document.headline,
             document.best,
-            chosen,
+            document.preemption.tied if document.preemption else (),
             document.not_replayed,
             _get_creation_figures(document.not_created),
         )
@@ -97,8 +97,10 @@ def _extract_essentials(answer: Answer) -> object:
 
 
 def _get_creation_figures(creation_failure: NotCreated | None) -> object:
-    """Return the workload and its numbers of pods that could not be created, or None."""
-    return creation_failure and (
+    """Return the workload and its numbers of pods, or None if pods could be created."""
+    if creation_failure is None:
+        return None
+    return (
         creation_failure.workload,
         creation_failure.wanted,
         creation_failure.there,

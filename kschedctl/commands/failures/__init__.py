@@ -13,7 +13,7 @@ from kschedctl.commands.failures import losses as failing
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
 

@@ -37,7 +37,7 @@ from kschedctl.replay.settling import list_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

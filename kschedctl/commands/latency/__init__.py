@@ -13,8 +13,12 @@ from kschedctl.commands.audit.latency import build_measured_section
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.catalogue import MetricsReading
-from kschedctl.sources.metrics.exposition import compute_difference, parse_exposition
-from kschedctl.sources.metrics.read import _require_scheduler_metrics, compute_reading_since_start
+from kschedctl.sources.metrics.exposition import (
+    _require_scheduler_metrics,
+    compute_difference,
+    compute_reading_since_start,
+    parse_exposition,
+)
 
 
 def latency(

@@ -22,7 +22,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 
 
 def make_room(

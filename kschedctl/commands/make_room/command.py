@@ -24,7 +24,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 
 EXAMPLES = (
     "kschedctl make-room ml/train-0",

@@ -77,7 +77,7 @@ def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             tied=tied,
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=int(view.pods.priority[view.pods.info[position]]),
-            budgets=room.simulation.budgets.find_selecting(position),
+            budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="what is in its emptyDir volumes" if has_scratch_data(pod) else "",
         )
 

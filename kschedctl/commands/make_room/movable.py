@@ -105,7 +105,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return the mask (T,) of PodInfos that some PodDisruptionBudget selects."""
     budgeted = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        budgeted |= simulation.budgets.find_selected(get_budget_key(budget))
+        budgeted |= simulation.budgets.find_selected_pods(get_budget_key(budget))
     return budgeted
 
 

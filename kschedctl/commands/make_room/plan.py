@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
 from kschedctl.replay.shared_cluster import limit_workers
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
 STATE_LOCK = Lock()

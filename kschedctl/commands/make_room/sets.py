@@ -18,8 +18,7 @@ from kschedctl.commands.make_room.giving_back import ReleasableHoldings
 from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.preemption.candidates import rank_within_runs
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit, TooManyPods
 from kschedctl.snapshot.delta import Delta
 
 Sets = npt.NDArray[np.int64]

@@ -33,7 +33,7 @@ from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
 from kschedctl.replay.pools import Pools, compute_free_resources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 from kschedctl.sources.cluster import get_read_time
 
 NO_POOL = "(none)"

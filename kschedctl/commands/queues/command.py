@@ -38,8 +38,6 @@ def queues(
     they are tried, with the flavors that they would get and the Workloads that would be preempted; the ClusterQueues,
     and why some admit nothing; and their quotas and those of their cohorts.
     """
-    cluster = load_cluster(source, live=KUEUE_KINDS)
-    report = library.queues(
-        cluster, names or (), now=get_cluster_time(cluster, source), installation=kueue.find_installation(cluster)
-    )
+    cluster = kueue.apply_to(load_cluster(source, live=KUEUE_KINDS))
+    report = library.queues(cluster, names or (), now=get_cluster_time(cluster, source))
     return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

@@ -180,7 +180,7 @@ class DeschedulerReplay:
                 source=view.nodes.names[step.source],
                 target=view.nodes.names[step.target],
                 tied=step.tied,
-                budgets=budgets.find_selecting(step.position),
+                budgets=budgets.find_selecting_budgets(step.position),
                 again=step.again,
                 stays=step.source == step.target,
             )

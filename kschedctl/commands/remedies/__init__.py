@@ -43,7 +43,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import sort_complete_first
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time

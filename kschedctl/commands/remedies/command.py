@@ -21,8 +21,19 @@ from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_opt
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
-from kschedctl.cli.source import CREATION_FAILURE_KINDS, NOTHING_MORE, get_cluster_time, with_context_namespace
-from kschedctl.commands.explain.named_elsewhere import find_new_resources
+from kschedctl.cli.source import (
+    CREATION_FAILURE_KINDS,
+    HELD_BACK_KINDS,
+    NOTHING_MORE,
+    get_cluster_time,
+    with_context_namespace,
+)
+from kschedctl.commands.explain.named_elsewhere import (
+    find_new_resources,
+    report_named_elsewhere,
+    report_new_resources,
+    search_admission_fixes,
+)
 from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
@@ -32,7 +43,8 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.waiting_elsewhere import has_unchecked
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted, has_unadmitted, has_unchecked
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -94,6 +106,8 @@ def remedies(
     pod_arguments = tuple(pods or ())
     with extending.open_caller() as call_extender:
         inquiry = replace(_read_inquiry(source, scope, pod_arguments), call_extender=call_extender)
+        if queued := _find_fixes_of_queued(inquiry, pod_arguments, scope, source):
+            return view.answer(queued, choose_exit_code(good=False, interrupted=False, undecided=queued.undecided))
         targets = _find_targets(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
@@ -115,10 +129,36 @@ def remedies(
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
     """Read the cluster and the targets of the command. For workloads, also read the kinds that explain missing pods."""
     pods_alone, names_only_pods = are_all_pods(pod_arguments), bool(pod_arguments) and are_all_pods(pod_arguments)
-    live_kinds = (NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
+    live_kinds = NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+    live_kinds = live_kinds.union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
     now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)
     return replace(inquiry, now=now).with_scheduler_name(scope.scheduler_name)
+
+
+def _find_fixes_of_queued(
+    inquiry: Inquiry, words: tuple[str, ...], scope: Scope, source: Source
+) -> RemediesOfMany | None:
+    """Return the fixes of the named objects that wait before kube-scheduler sees their pods, or None for pods.
+
+    Without words, these are the custom resources of the files if the files have no pod and no workload. Raises
+    UsageError if an object does not exist.
+    """
+    report = None
+    if words and not are_all_pods(words):
+        report = report_named_elsewhere(inquiry, words, scope, source, inquiry.now, remedies=True)
+    elif not (words or inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector):
+        report = report_new_resources(inquiry.cluster, inquiry.now, queued_only=True, remedies=True)
+    if report is None:
+        return None
+    return RemediesOfMany(
+        scope="for a node yet",
+        waiting=0,
+        cleared=0,
+        waiting_elsewhere=report.waiting_elsewhere,
+        unknown=report.unknown,
+        undecided=report.undecided,
+    )
 
 
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> list[TargetPod]:
@@ -140,6 +180,12 @@ def _find_pod_fixes(
     with show_progress() as shown:
         tried = shown.begin("trying remedies", 0)
         report = find_remedies_with_room(target, wishes, tried, now=now, user_groups=node_groups.read_groups())
+    manifests = () if target.workload is None else (target.workload,)
+    waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
+    if waiting:
+        report = structs.replace(report, waiting_elsewhere=waiting)
+    if has_unadmitted(waiting):
+        return report, choose_exit_code(good=False, interrupted=False, undecided=report.undecided)
     return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
@@ -148,12 +194,14 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
     The exit code is UNDECIDED instead of success if those objects were not checked.
     """
-    waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
-    if not waiting:
+    new_resources = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
+    if not new_resources:
         return report, code
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
-    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
-    return report, UNDECIDED if undecided and code == SCHEDULES else code
+    with_fixes = search_admission_fixes(inquiry.cluster, new_resources, inquiry.now)
+    entries = {entry.resource: entry for entry in (*with_fixes, *report.waiting_elsewhere)}
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(entries.values())))
+    extended = structs.replace(report, waiting_elsewhere=tuple(entries.values()), undecided=undecided)
+    return extended, UNDECIDED if undecided and code == SCHEDULES else code
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
@@ -170,7 +218,13 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
             call_extender=call_extender,
             tried=tried,
         )
-    return report, choose_exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
+    unadmitted: tuple[WaitingElsewhere, ...] = ()
+    if not selector:  # which is about labels of pods
+        waiting = find_waiting_elsewhere(inquiry.cluster, namespace or None, inquiry.now)
+        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted(waiting)), inquiry.now)
+        report = structs.replace(report, waiting_elsewhere=unadmitted)
+    is_good = not report.waiting and not unadmitted
+    return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:

@@ -28,13 +28,13 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
-from kschedctl.fixes.ways.new_nodes import build_added_nodes
+from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_FIXES_PER_GROUP = 3
@@ -80,7 +80,7 @@ class Proposal:
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
-        fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
+        fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
         return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 

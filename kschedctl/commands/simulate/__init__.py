@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -58,20 +60,19 @@ from kschedctl.replay.settling import build_resulting_cluster, list_victims, rec
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
-    JobOutlook,
-    apply_outlook,
-    foresee_manifests,
-    remove_preempted_pods,
-)
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+
+if TYPE_CHECKING:
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
+    from kschedctl.replay.waiting_elsewhere.kueue_placement import StartedPods
 
 MAX_STUCK_WITH_FIXES = 3
 """The number of rollouts stuck at quotas whose fixes are replayed."""
@@ -103,8 +104,10 @@ class PreparedCluster(SharedCluster):
     """The workloads that are rolled out."""
     suspended_jobs: Sequence[StoredJob] = ()
     """The Jobs of the manifests that create no pods until they are resumed."""
-    queue_outlooks: Sequence[JobOutlook] = ()
-    """What Kueue would do with the manifests that name a queue."""
+    queued: Sequence[WaitingElsewhere] = ()
+    """What Kueue does with the jobs that name a queue."""
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    """The flavors in which Kueue admits jobs and Workloads, such as ``flavor spot``, by title."""
 
 
 def simulate(
@@ -142,12 +145,14 @@ def simulate(
     shared = prepare_simulation(
         cluster, manifests, rollout=rollout, pending=with_pending, sampling=sampling, documents=documents
     )
-    shared.kinds_in_full, shared.autoscaler = {seed: in_full}, autoscaler
-    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
+    shared.kinds_in_full = {seed: in_full}
+    shared.autoscaler = autoscaler
+    shared.call_extender = call_extender
     if runs == 1:
-        done = progress.begin("Scheduling", len(shared.workload_by_pod) + len(shared.pending_pods))
-        report = run_once(shared, seed, done)
+        report_done = progress.begin("Scheduling", len(shared.workload_by_pod) + len(shared.pending_pods))
+        report = run_once(shared, seed, report_done)
     else:
+        workers = limit_workers(workers, call_extender)
         report = _run_seeds(shared, range(seed, seed + runs), workers, progress)
     return _add_waiting_elsewhere(report, shared, new_only=not with_pending)
 
@@ -155,27 +160,28 @@ def simulate(
 def _add_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components.
+    """Return the report with workloads that wait for other components, first those that Kueue queues.
 
     `new_only` leaves out workloads that the cluster already had.
     """
+    queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
-    in_queues = {outlook.report.resource: outlook.report for outlook in shared.queue_outlooks}
-    waiting = (
-        *in_queues.values(),
-        *(e for e in all_waiting if not (new_only and e.exists) and e.resource not in in_queues),
-    )
-    is_certainly_bad = not report.good and not report.undecided
+    others = (entry for entry in all_waiting if entry.resource not in queued)
+    waiting = (*queued.values(), *(entry for entry in others if not (new_only and entry.exists)))
+    is_certainly_bad = has_unadmitted(waiting) or (not report.good and not report.undecided)
     return replace(
         report,
         waiting_elsewhere=waiting,
-        admitted={o.report.resource: o.flavors for o in shared.queue_outlooks if o.flavors},
-        undecided=not (is_certainly_bad or has_unadmitted(waiting)) and (report.undecided or has_unchecked(waiting)),
+        admitted=dict(shared.flavors),
+        undecided=not is_certainly_bad and (report.undecided or has_unchecked(waiting)),
     )
 
 
 def _run_seeds(shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
-    """Run the simulation with several seeds. Return the first run's report and how the other runs differ from it."""
+    """Run the simulation with several seeds. Return the first run's report and how the runs differ.
+
+    If the user interrupts before the first run has ended, the report is empty.
+    """
     results = run_seeds(run_once, shared, seeds, workers, progress)
     simulations = results.completed
     if not simulations:
@@ -195,26 +201,25 @@ def run_once(
 ) -> reports.SimulationReport:
     """Run the simulation with one seed and report its result."""
     requested_before = shared.scheduler.view.requested
-    simulation, rollouts, all_outcomes = carry_out_changes(shared, seed, done)
-    view, not_created = simulation.view, find_not_created(shared, rollouts, seed)
-    reported_pods = _find_reported_pods(shared, simulation)
-    outcomes = [outcome for outcome in all_outcomes if outcome.position in reported_pods]
-    evicted = report_evictions(simulation)
-    keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
+    carried_out = carry_out_changes(shared, seed, done)
+    simulation = carried_out.simulation
+    view = simulation.view
     names = view.nodes.names
-    placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    pending = group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True)
-    retried = group_retried_pods(simulation, outcomes, shared.workload_by_pod)
-    explained = _explain_unplaced(shared, seed, simulation, outcomes)
+
+    not_created = find_not_created(shared, carried_out.rollouts, seed)
+    reported_pods = _find_reported_pods(shared, simulation)
+    outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
+    placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.row >= 0}
+    evicted = report_evictions(simulation)
     report = reports.SimulationReport(
         seed=seed,
         sampling=shared.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
-        workloads=tuple(_build_placement(rollout, simulation) for rollout in rollouts),
-        pending=pending,
-        retried=retried,
-        explained=explained,
+        workloads=tuple(_build_placement(rollout, simulation) for rollout in carried_out.rollouts),
+        pending=group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True),
+        retried=group_retried_pods(simulation, outcomes, shared.workload_by_pod),
+        explained=_explain_unplaced(shared, seed, simulation, outcomes),
         evicted=evicted,
         headroom=compute_headroom(view, requested_before),
         **count_pods_by_place(view, requested_before, view.requested),
@@ -232,7 +237,7 @@ def run_once(
 
 
 def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:
-    """Return the pods that the report is about: pods of the manifests, and pending pods that take part."""
+    """Return the pods that the report is about: new and kept pods of the workloads, and pending pods that take part."""
     index = simulation.view.pods.index
     kept_pods = (pod.key for change in shared.changes for pod in change.kept)
     return frozenset(index[key] for key in (*shared.workload_by_pod, *shared.pending_pods, *kept_pods))
@@ -241,7 +246,10 @@ def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> froz
 def _add_new_nodes(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
-    """Return the report with the nodes that an autoscaler adds for pods without room."""
+    """Return the report with the nodes that an autoscaler adds for pods without room.
+
+    The report stays as it is without an autoscaler, if all pods have a node, or after an interruption.
+    """
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
         return report
     growth = simulate_growth(build_resulting_cluster(simulation), shared.autoscaler, shared.call_extender)
@@ -249,10 +257,15 @@ def _add_new_nodes(
 
 
 def _build_basis(shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
-    """Return what the report depends on. If pods are not created, unread kinds do not make it undecided."""
-    created_pods, replayed_namespaces = _iter_created_pods(shared), shared.admitted_namespaces
+    """Return what the report depends on.
+
+    Once pods are denied, unread kinds do not make it undecided, unless a webhook could change the pods.
+    """
     basis = build_cluster_basis(
-        find_simulation_unknowns(simulation), shared.scheduler, created_pods=created_pods, replayed=replayed_namespaces
+        find_simulation_unknowns(simulation),
+        shared.scheduler,
+        created_pods=_iter_created_pods(shared),
+        replayed=shared.admitted_namespaces,
     )
     if not_created and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False
@@ -260,15 +273,17 @@ def _build_basis(shared: PreparedCluster, simulation: Simulation, not_created: S
 
 
 def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
-    """Yield the arriving pods, and the first pod of each workload whose pods are denied."""
+    """Yield the arriving pods, and a pod for each workload whose pods are denied, all as `namespace/name`."""
     yield from shared.workload_by_pod
-    yield from (denied.workload.partition(" ")[2] for denied in shared.not_created)
+    for denied in shared.not_created:
+        _, _, key = denied.workload.partition(" ")
+        yield key
 
 
 def _explain_unplaced(
     shared: PreparedCluster, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
 ) -> tuple[ExplainedPods, ...]:
-    """Explain the pods without a node, in the cluster at the end of the simulation."""
+    """Explain pods without a node, in the cluster at the end of the simulation: as many kinds as the seed should."""
     kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
         return ()
@@ -276,13 +291,21 @@ def _explain_unplaced(
     return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 
+class CarriedOutChanges(NamedTuple):
+    """The result of carrying out all changes."""
+
+    simulation: Simulation
+    """The simulation at its end."""
+    rollouts: list[Rollout]
+    """The rollout of each workload."""
+    outcomes: list[Outcome]
+    """The outcomes of all pods, also of evicted pods of other workloads, which their controllers recreate."""
+
+
 def carry_out_changes(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
-) -> tuple[Simulation, list[Rollout], list[Outcome]]:
-    """Carry out the changes until nothing moves. Return the simulation, the rollout of each workload, and all outcomes.
-
-    The outcomes include those of evicted pods of other workloads, which their controllers recreate.
-    """
+) -> CarriedOutChanges:
+    """Carry out the changes until nothing moves. `done` is called with the number of pods after each step."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
     rollouts = [
@@ -297,54 +320,61 @@ def carry_out_changes(
             simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         )
         outcomes += simulation.schedule(evicted)
-    return simulation, rollouts, outcomes
+    return CarriedOutChanges(simulation, rollouts, outcomes)
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
     """Return the admission of each rollout's pods, or None if all pods are created at the beginning."""
     if shared.admissions is None:
         return [None] * len(shared.changes)
-    admissions, rolled_changes = shared.admissions.copy(), zip(shared.rolled_workloads, shared.changes, strict=True)
+    admissions = shared.admissions.copy()
     return [
-        RolloutCreation(admissions, get_identity(workload), workload, change) for workload, change in rolled_changes
+        RolloutCreation(admissions, get_identity(workload), workload, change)
+        for workload, change in zip(shared.rolled_workloads, shared.changes, strict=True)
     ]
 
 
 def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
-    """Return the workloads whose pods are denied at the beginning or during the rollout."""
-    denied_rollouts = [(index, denied) for index, rollout in enumerate(rollouts) if (denied := rollout.denied)]
-    return [
-        *shared.not_created,
-        *(
-            replace(denied, fixes=_find_rollout_fixes(shared, rollouts, index, seed))
-            for index, denied in denied_rollouts[:MAX_STUCK_WITH_FIXES]
-        ),
-        *(denied for _, denied in denied_rollouts[MAX_STUCK_WITH_FIXES:]),
-    ]
+    """Return the workloads whose pods are denied at the beginning or during the rollout.
+
+    Fixes are searched for the first few stuck rollouts.
+    """
+    not_created = list(shared.not_created)
+    stuck_count = 0
+    for index, rollout in enumerate(rollouts):
+        denied = rollout.denied
+        if not denied:
+            continue
+        stuck_count += 1
+        if stuck_count <= MAX_STUCK_WITH_FIXES:
+            denied = replace(denied, fixes=_find_rollout_fixes(shared, rollouts, index, seed))
+        not_created.append(denied)
+    return not_created
 
 
 def _find_rollout_fixes(
     shared: PreparedCluster, rollouts: Sequence[Rollout], index: int, seed: int
 ) -> tuple[CreationFix, ...]:
-    """Find fixes that let a stuck rollout continue."""
+    """Find fixes that let the stuck rollout at `index` continue. There are none if admission is not replayed."""
     if shared.admissions is None:
         return ()
 
     def redeploy(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
         """Carry out other changes and return their rollouts."""
         changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
-        return carry_out_changes(changed_cluster, seed)[1]
+        return carry_out_changes(changed_cluster, seed).rollouts
 
     return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
 def _build_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
     """Build the report about a workload at the end of the simulation."""
-    view, change = simulation.view, rollout.change
+    view = simulation.view
+    change = rollout.change
     index = view.pods.index
     pods = [index[pod.key] for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    rows = view.node[pods]
-    rows = rows[rows >= 0]
+    rows_or_none = view.node[pods]
+    rows = rows_or_none[rows_or_none >= 0]
     template = next(iter((*change.new, *change.kept)), None)
     return reports.WorkloadPlacement(
         workload=change.workload,
@@ -373,38 +403,48 @@ def prepare_simulation(
     With `documents`, those of the manifests given as structs, admission is replayed and pods that it denies are left
     out.
     """
+    # Create the objects of the manifests that are no workloads
+    replays_admission = documents is not None
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
-    validate_new_manifests(sorted_manifests, cluster, admission=documents is None, validated=documents or {})
-    cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
+    validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
+    denied_objects: Mapping[Owner, NotCreated] = {}
+    if replays_admission:
+        cluster, denied_objects = create_new_objects(cluster)
+
+    # Plan the change of each workload, and leave out pods that admission denies
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    queue_outlooks = {outlook.owner: outlook for outlook in _foresee_new_jobs(cluster, workloads)}
-    workloads = [
-        apply_outlook(queue_outlooks[owner], cluster) if (owner := get_identity(w)) in queue_outlooks else w
-        for w in workloads
-    ]
-    cluster = remove_preempted_pods(cluster, queue_outlooks.values()) if queue_outlooks else cluster
-    creation = create_objects(cluster, workloads, include_denied=documents is not None)
+    queued = _admit_by_queues(cluster, workloads, include_waiting=pending)
+    cluster, workloads = queued.cluster, queued.workloads
+    creation = create_objects(cluster, workloads, include_denied=replays_admission)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
-    admitted_workloads = () if documents is None else workloads
+    admitted_workloads = workloads if replays_admission else ()
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
+
+    # Replace the old pods by the new ones
     cluster = _update_quotas(cluster, admissions, creation, changes)
-    removed = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
-    cluster = add_pods(
-        change_pods(creation.apply_to(cluster), removed),
-        [p for c in changes for p in (*rename_replaced_pods(c), *c.new)],
-    )
-    workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
+    removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
+    arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
+    cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
+    workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
+    started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
     return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
-        workload_by_pod=workload_of_pod,
-        pending_pods=[pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in workload_of_pod],
+        workload_by_pod=workload_by_pod | started_by_pod,
+        pending_pods=[
+            *started_by_pod,
+            *(
+                pod.key
+                for pod in unbound
+                if not _is_leaving(pod) and pod.key not in workload_by_pod and pod.key not in started_by_pod
+            ),
+        ],
         assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
@@ -418,19 +458,55 @@ def prepare_simulation(
         suspended_jobs=[
             StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
             for job in workloads
-            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queue_outlooks
+            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queued.outlooks
         ],
-        queue_outlooks=tuple(queue_outlooks.values()),
+        queued=queued.entries,
+        flavors=queued.flavors,
     )
 
 
-def _foresee_new_jobs(cluster: Cluster, workloads: Iterable[Struct]) -> list[JobOutlook]:
-    """Return what Kueue would do with the workloads that it does not know yet.
+class _QueuedWorkloads(NamedTuple):
+    """The workloads of the manifests after Kueue has admitted or suspended those that name a queue."""
 
-    CronJobs make no pods now, and objects that exist have a Workload.
+    cluster: Cluster
+    """Without the pods that Kueue preempts, and with those that it starts."""
+    workloads: list[Struct]
+    outlooks: Mapping[Owner, JobOutlook] = MappingProxyType({})
+    """What Kueue does with the jobs without a Workload."""
+    entries: tuple[WaitingElsewhere, ...] = ()
+    """The reports on these jobs, and on the Workloads that wait already."""
+    flavors: Mapping[str, str] = MappingProxyType({})
+    """The flavors of each admitted job or Workload, by title."""
+    started: tuple[StartedPods, ...] = ()
+    """The pods that Kueue starts, other than those of the workloads."""
+
+
+def _admit_by_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
+    """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
+
+    CronJobs make no pods now, and objects that exist have a Workload. With `include_waiting`, Kueue also starts the
+    Workloads that wait already.
     """
+    if not has_queues(cluster):
+        return _QueuedWorkloads(cluster, workloads)
+    from kschedctl.replay.waiting_elsewhere import kueue_jobs  # noqa: PLC0415 - few clusters
+
     new = [w for w in workloads if not w.metadata.uid and not isinstance(w, CronJob)]  # type: ignore[attr-defined]
-    return foresee_manifests(cluster, new)
+    forecast = kueue_jobs.forecast_queues(cluster, new, include_waiting=include_waiting)
+    outlooks = {outlook.owner: outlook for outlook in forecast.jobs}
+    queued_workloads = []
+    for workload in workloads:
+        outlook = outlooks.get(get_identity(workload))
+        queued_workloads.append(workload if outlook is None else kueue_jobs.apply_outlook(outlook, cluster))
+    started_pods = [pod for started in forecast.started for pod in started.pods]
+    return _QueuedWorkloads(
+        add_pods(change_pods(cluster, dict.fromkeys(forecast.victims)), started_pods),
+        queued_workloads,
+        outlooks,
+        (*(outlook.report for outlook in forecast.jobs), *forecast.workloads),
+        forecast.flavors,
+        forecast.started,
+    )
 
 
 def _update_quotas(
@@ -442,12 +518,15 @@ def _update_quotas(
 
 
 def _iter_notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
-    """Yield the notes on the changes."""
+    """Return an iterator over the notes on the changes."""
     return (change.note for change in changes if change.note)
 
 
 def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
-    """Yield notes on namespaces that the cluster does not have, and other assumptions."""
+    """Yield notes on namespaces that the cluster does not have, then the assumptions and notes of the creation.
+
+    If no namespace was read, nothing is known about them.
+    """
     existing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     used_namespaces = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if existing_namespaces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from kschedctl.cli.autoscaler_options import (
     NodeGroupInput,
 )
 from kschedctl.cli.extender_options import Extending
+from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
@@ -34,7 +35,7 @@ from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 
@@ -72,7 +73,7 @@ class SimulateOptions:
     pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
     follow: Annotated[
         str | None,
-        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout: kubectl get events -o json."),
+        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout, given kubectl get events -o json."),
     ] = None
 
     max_new_pending: Annotated[
@@ -90,29 +91,37 @@ class SimulateOptions:
     ] = FailOn.ERROR
 
     def is_acceptable(self, report: SimulationReport) -> bool:
-        """Return whether the numbers of unplaced and evicted pods stay within the limits in every run."""
+        """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run."""
         if self.fail_on is FailOn.NEVER:
             return True
-        max_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
-        variation = report.variation
-        unplaced = report.growth.unplaced_count if report.growth else report.unplaced
-        unplaced = variation.pending.most if variation else unplaced
-        evicted = variation.evicted.most if variation else report.evicted_pods
-        evictions_are_acceptable = max_evicted is None or evicted <= max_evicted
-        has_missing_pods = report.not_created or has_unadmitted(report.waiting_elsewhere)
-        return evictions_are_acceptable and not has_missing_pods and unplaced <= self.max_new_pending
+        if report.not_created or has_unadmitted(report.waiting_elsewhere):
+            return False
+
+        if report.variation:
+            unplaced = report.variation.pending.most
+            evicted = report.variation.evicted.most
+        else:
+            unplaced = report.growth.unplaced_count if report.growth else report.unplaced
+            evicted = report.evicted_pods
+        max_evicted = self.max_evictions
+        if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning
+            max_evicted = 0
+        return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
 
     def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
         """Return the arguments of `simulate` that these options give."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
-        """Read the manifests to apply and the cluster. Raises KschedctlError."""
+        """Read the manifests to apply and the cluster, by name of the cluster.
+
+        Without files, only the cluster is read, for --pending and --autoscale. Raises KschedctlError.
+        """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
-            raise UsageError("--autoscale is one possible run: leave out --runs")
+            raise UsageError("--autoscale shows one possible run: leave out --runs")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
-        live_kinds = live_kinds.union(HELD_BACK_KINDS) if without_files else live_kinds
+        live_kinds = live_kinds.union(HELD_BACK_KINDS)
         applications = _read_applications(source, namespace, without_files=without_files, live_kinds=live_kinds)
         if not without_files and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
@@ -134,7 +143,7 @@ class SimulateOptions:
         """Raise UsageError for options that cannot be combined with `--follow`."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             excluded_options = "--rollout, --pending, --autoscale and --runs"
-            raise UsageError(f"--follow does what was really done: {excluded_options} say nothing to it")
+            raise UsageError(f"--follow repeats what was really done: leave out {excluded_options}")
 
 
 def _has_something_to_apply(application: Application) -> bool:
@@ -154,6 +163,7 @@ def simulate(
     manner: SimulateOptions,
     node_groups: NodeGroupInput,
     karpenter: KarpenterInput,
+    kueue: KueueInput,
     namespace: Namespace = None,
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
@@ -168,8 +178,12 @@ def simulate(
     if manner.follow is not None:
         manner.validate_follow(run)
         with extending.open_caller() as call:
-            return ask_and_answer(run, result, *_prepare_following(manner.follow, source, run, namespace, call))
-    applications = manner.read_applications(source, run, namespace)
+            following = _prepare_following(manner.follow, source, run, namespace, call)
+            return ask_and_answer(run, result, following.applications, following.ask, following.is_acceptable)
+    applications = {
+        name: application._replace(cluster=kueue.apply_to(application.cluster))
+        for name, application in manner.read_applications(source, run, namespace).items()
+    }
     settings = manner.build_settings(run.options(), result.max_matrices)
     ask = _build_question(settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
 
@@ -216,7 +230,7 @@ def _read_applications(
         return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
-            "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
+            "-n needs manifests, and none are given", hint="leave it out: pods of all namespaces take part"
         )
     return {
         name: Application(*source_and_cluster, [], {})
@@ -224,17 +238,25 @@ def _read_applications(
     }
 
 
+class _Following(NamedTuple):
+    """A rollout to follow."""
+
+    applications: dict[str, Application]
+    """The clusters by name, with the manifests to apply to them."""
+    ask: Callable[[Application, Workers, Progress], FollowedRollout]
+    """Follows the rollout in the cluster of an application."""
+    is_acceptable: Callable[[FollowedRollout], bool]
+    """Returns whether the command should exit with 0."""
+
+
 def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
-) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
-    """Return the applications, the function that follows the rollout in one, and the function that judges the result.
-
-    Raises KschedctlError.
-    """
+) -> _Following:
+    """Read the events and the clusters, and prepare to follow the rollout in each of these. Raises KschedctlError."""
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
-    subjects = _read_applications(source, namespace, without_files=True)
+    applications = _read_applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         """Follow the rollout in the cluster of an application."""
@@ -249,16 +271,17 @@ def _prepare_following(
                 progress=progress,
             )
 
-    return subjects, ask, lambda report: not report.otherwise
+    return _Following(applications, ask, lambda report: not report.otherwise)
 
 
 def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
     """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
-    options = [*(["-n", namespace] if namespace else []), *extending.arguments()]
-    daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
-    if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield from build_command(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=options)
-    if any(w.removed and w.created and not w.rollout for w in report.workloads):
+    options = [*(["-n", namespace] if namespace else []), *extending.to_arguments()]
+    has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
+    if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+        command = ("capacity",) if source.filename else ("remedies", "-A")
+        yield from build_command(source, *command, options=options)
+    if any(workload.removed and workload.created and not workload.rollout for workload in report.workloads):
         yield from build_command(source, "simulate", options=[*options, "--rollout"])

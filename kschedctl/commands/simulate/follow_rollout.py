@@ -15,7 +15,7 @@ from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
 from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
@@ -56,12 +56,13 @@ def follow_rollout(
 
 
 MAX_EVENTS = 200_000
+MAX_NAME_LENGTH = 253
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Read the placements of a file. Raises InputError."""
+    """Read the real placements from the events or Bindings of a file. Raises InputError."""
     return parse_placements(read_documents(path), path)
 
 
@@ -85,7 +86,10 @@ def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[Re
 
 
 def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
-    """Yield the objects of a list, or the document itself if it is no list. Raises InputError."""
+    """Yield the objects of a list, or the document itself if it is no list. Raises InputError.
+
+    Items of a list such as EventList get its kind unless they have one.
+    """
     if not str(document.get("kind", "")).endswith("List"):
         yield document
         return
@@ -112,18 +116,23 @@ def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
     names = parse_assignment(event)
     if names is None:
         return None
-    return _build_placement(names, get_first_time(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
+    placement = _build_placement(names, get_first_time(event) or None, path)
+    return placement._replace(scheduler=get_reporter(event)[:MAX_NAME_LENGTH])
 
 
 def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
     """Parse a Binding. Raises InputError."""
-    metadata, target = _get_mapping(binding, "metadata"), _get_mapping(binding, "target")
-    namespace, name = metadata.get("namespace") or "default", metadata.get("name")
-    return _build_placement((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
+    metadata = _get_mapping(binding, "metadata")
+    target = _get_mapping(binding, "target")
+    names = (metadata.get("namespace") or "default", metadata.get("name"), target.get("name"))
+    return _build_placement(names, metadata.get("creationTimestamp"), path)
 
 
 def _build_placement(names: Sequence[object], time: object, path: str) -> RealPlacement:
-    """Build a placement. Raises InputError for invalid names or a missing time."""
+    """Build a placement from `names` (namespace, pod, node) and an RFC 3339 time.
+
+    Raises InputError for invalid names, or for a time that is missing or invalid.
+    """
     for noun, name in zip(("namespace", "pod", "node"), names, strict=True):
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)

@@ -32,19 +32,20 @@ from kschedctl.render.page import (
 from kschedctl.render.sections import build_caveats, build_interruption_line
 from kschedctl.render.tables import build_table
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import agreeing
 
 MEANINGS = {
-    NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes than these: a stale cache, or pods gone since",
+    NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes: its cache was stale, or pods are gone since",
     NOT_BEST: "not the best: an extender, a plugin or weights that this configuration does not have (--config), "
-    "or nodes that changed since: images, labels",
+    "or nodes whose images or labels changed since",
     NOT_LOOKED_AT: "not evaluated: its search for nodes began elsewhere (--start-index)",
     OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
-    UNKNOWN_NODE: "unknown node: it was removed since, or these are not the nodes of that cluster",
+    UNKNOWN_NODE: "unknown node: it was removed since, or these are the nodes of another cluster",
 }
 """Possible causes of each outcome that overlapping bindings do not explain."""
 OVERLAP = (
-    "bindings that overlap: as replayed, had the pods that are named been tried after it, or before: an event tells "
-    "when a binding is done, and in a burst they wait for each other"
+    "overlapping bindings: the replay agrees if the named pods were tried after the pod, or before it; an event says "
+    "when a binding is done, and bindings of a burst wait for each other"
 )
 MAX_SHOWN_PLUGINS = 4
 """The maximum number of plugins whose points are listed."""
@@ -55,14 +56,15 @@ def build_page(report: FollowedRollout, style: Style) -> Page:
     differing = [placement for placement in report.placements if placement.outcome in OTHERWISE]
     not_compared = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
     outcomes = {placement.outcome for placement in differing if not placement.overlapping}
-    meanings = (OVERLAP,) * any(placement.overlapping for placement in differing)
-    meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
+    causes = [text for outcome, text in MEANINGS.items() if outcome in outcomes]
+    if any(placement.overlapping for placement in differing):
+        causes.insert(0, OVERLAP)
     return (
         *build_interruption_line(report.interrupted),
         *_iter_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_placements_table("Otherwise", differing, style),
-        *(section("Possible causes", Bullets(meanings)) if meanings else ()),
+        *(section("Possible causes", Bullets(tuple(causes))) if causes else ()),
         *_build_placements_table("Not compared", not_compared, style),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
     )
@@ -76,17 +78,17 @@ def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
     reordered = sum(bool(placement.order) for placement in report.placements)
     if reordered:
         yield paragraph(
-            f"{reordered:,} of these if tried milliseconds sooner or later than the event: bindings overlap"
+            f"{reordered:,} of these if tried milliseconds sooner or later than the event says: bindings overlap"
         )
     overlapping = sum(bool(placement.overlapping) for placement in report.placements)
     if overlapping:
         yield paragraph(
-            f"bindings that overlap could explain {overlapping:,} of the {report.otherwise:,} placed otherwise"
+            f"overlapping bindings could explain {overlapping:,} of the {report.otherwise:,} placed otherwise"
         )
     best_of_part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
     if best_of_part:
-        verb = "was the best" if best_of_part == 1 else "were the best"
-        yield paragraph(f"{best_of_part:,} of these {verb} of a part of the nodes, as kube-scheduler looks at no more")
+        was_best = agreeing(best_of_part, "was the best", "were the best")
+        yield paragraph(f"{best_of_part:,} of these {was_best} of the part of the nodes that kube-scheduler evaluates")
 
 
 def _build_placements_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
@@ -104,27 +106,22 @@ def _build_placements_table(title: str, placements: Sequence[FollowedPlacement],
 def _explain_placement(placement: FollowedPlacement) -> Iterator[str]:
     """Yield how the replay differs, and which overlapping bindings explain the difference."""
     yield from _describe_replay(placement)
-    for before in (True, False):
-        bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
+    before = [binding for binding in placement.overlapping if binding.milliseconds <= 0]
+    after = [binding for binding in placement.overlapping if binding.milliseconds > 0]
+    for word, bindings in (("before", before), ("after", after)):
         if bindings:
             descriptions = [
-                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_before_or_after(before)})"
-                for binding in bindings
+                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {word})" for binding in bindings
             ]
-            yield f"as replayed if tried {_before_or_after(before)} {names(descriptions)}"
-
-
-def _before_or_after(before: bool) -> str:
-    """Return "before" or "after"."""
-    return "before" if before else "after"
+            yield f"as replayed if tried {word} {names(descriptions)}"
 
 
 def _describe_replay(placement: FollowedPlacement) -> Iterator[str]:
     """Yield lines about the replay's result for the placement, depending on the outcome."""
     match placement.outcome:
         case outcome if outcome == NOT_FEASIBLE:
-            yield f"refused by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
-            yield f"{count(placement.feasible, 'other node')} {'fits' if placement.feasible == 1 else 'fit'}"
+            yield f"rejected by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
+            yield f"{count(placement.feasible, 'other node')} {agreeing(placement.feasible, 'fits', 'fit')}"
         case outcome if outcome == NOT_BEST:
             largest_losses = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
             yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"

@@ -136,11 +136,12 @@ class FollowedRollout(Report, frozen=True):
     kind: str = "FollowedRollout"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many placements agree with the replay, and how many do not."""
+        """Return how many placements differ from the replay, if any, and how many agree with it."""
         pods = counted(len(self.placements), "pod")
-        verdict = "As replayed:" if self.agree else "Nothing compared:"
         if self.otherwise:
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
+        else:
+            verdict = "As replayed:" if self.agree else "Nothing compared:"
         sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 

@@ -33,15 +33,16 @@ class NearbyPlacement(NamedTuple):
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield growing groups of placements shortly before the pod, then of placements shortly after it.
+    """Yield growing groups of placements shortly before the pod, then of placements shortly after it, closest first.
 
     The real order of these placements and the pod may be another one.
     """
     simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
-    before = [placement for placement in simultaneous if placement.nanoseconds <= 0][::-1][:MAX_REORDERED]
-    after = [placement for placement in simultaneous if placement.nanoseconds > 0][:MAX_REORDERED]
-    for placements in (before, after):
-        yield from (placements[: number + 1] for number in range(len(placements)))
+    before = [placement for placement in reversed(simultaneous) if placement.nanoseconds <= 0]
+    after = [placement for placement in simultaneous if placement.nanoseconds > 0]
+    for placements in (before[:MAX_REORDERED], after[:MAX_REORDERED]):
+        for size in range(1, len(placements) + 1):
+            yield placements[:size]
 
 
 def find_overlapping(
@@ -50,7 +51,7 @@ def find_overlapping(
     best_rows: Collection[Row],
     agrees: Callable[[Sequence[NearbyPlacement]], bool],
 ) -> Sequence[NearbyPlacement]:
-    """Return the fewest placements that explain why a pod went to `row` instead of a best node, or ().
+    """Return placements that explain why a pod went to `row` instead of a best node, or () if none do.
 
     The explanation is a single placement, or all placements on these nodes. `agrees` returns whether the replay chooses
     the row if the placements are moved to the other side of the pod.
@@ -60,9 +61,8 @@ def find_overlapping(
     likely = sorted((*earlier_on_row, *later_on_best), key=_get_distance)
     unlikely = sorted((placement for placement in nearby if placement not in likely), key=_get_distance)
     single_moves = [[placement] for placement in (*likely, *unlikely)[:MAX_NEARBY]]
-    group_moves = [
-        placements[:MAX_NEARBY] for placements in (earlier_on_row[::-1], later_on_best, likely) if len(placements) > 1
-    ]
+    groups = (earlier_on_row[::-1], later_on_best, likely)
+    group_moves = [placements[:MAX_NEARBY] for placements in groups if len(placements) > 1]
     return next((moves for moves in (*single_moves, *group_moves) if agrees(moves)), ())
 
 

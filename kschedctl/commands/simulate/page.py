@@ -30,11 +30,11 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Tone
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 def build_simulation_page(report: SimulationReport, style: Style) -> Page:
-    """Build the page from all sections that have content."""
+    """Build the page of a simulation. Sections without content are left out."""
     return (
         *_build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
@@ -59,46 +59,46 @@ def _build_verdict(report: SimulationReport) -> Page:
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption_line(True, "nothing was known by then")
+    if report.most_unplaced or report.not_created:
+        tone = Tone.BAD
+    elif (report.undecided and total) or report.waiting_elsewhere:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     verdict, sentence = report.build_first_line()
-    good_tone = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
-    unplaced = report.variation.pending.most if report.variation else report.unplaced
-    unplaced = report.growth.unplaced_count if report.growth else unplaced
-    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else good_tone), sentence)
     return (
         *build_interruption_line(report.interrupted),
-        line,
+        paragraph(Marked(verdict, tone), sentence),
         *_iter_fitting_counts(report),
         *_iter_permit_waits(report),
     )
 
 
 def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:
-    """Yield a line that says how many of several workloads fit, and which do not."""
-    lacking_workloads = [workload.workload for workload in report.workloads if workload.pending]
-    lacking_workloads += [denied.workload for denied in report.not_created if denied.workload not in lacking_workloads]
-    fitting_workloads = [
-        workload.workload for workload in report.workloads if workload.workload not in lacking_workloads
-    ]
-    if (
-        report.growth
-        or report.variation
-        or not lacking_workloads
-        or len(lacking_workloads) + len(fitting_workloads) < 2
-    ):
+    """Yield a line that says how many of several workloads fit, and which do not.
+
+    There is none if all fit, or if several seeds or new nodes give several answers.
+    """
+    if report.growth or report.variation:
         return
-    kinds = {title.partition(" ")[0] for title in (*lacking_workloads, *fitting_workloads)}
+    failing = [workload.workload for workload in report.workloads if workload.pending]
+    failing += [denied.workload for denied in report.not_created if denied.workload not in failing]
+    fitting = [workload.workload for workload in report.workloads if workload.workload not in failing]
+    if not failing or len(failing) + len(fitting) < 2:
+        return
+    kinds = {title.partition(" ")[0] for title in (*failing, *fitting)}
     noun = kinds.pop() if len(kinds) == 1 else "workload"
-    fit = f"{counted(len(fitting_workloads), noun)} {'fits' if len(fitting_workloads) == 1 else 'fit'}"
-    do = "does" if len(lacking_workloads) == 1 else "do"
-    yield paragraph(f"{fit}, {len(lacking_workloads):,} {do} not: {names(lacking_workloads)}")
+    fit = f"{counted(len(fitting), noun)} {agreeing(len(fitting), 'fits', 'fit')}"
+    do_not = f"{len(failing):,} {agreeing(len(failing), 'does', 'do')} not"
+    yield paragraph(f"{fit}, {do_not}: {names(failing)}")
 
 
 def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
-        number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
-        word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
-        yield paragraph(word, f"{reasons}")
+        number = len(report.waiting)
+        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} for Permit:"
+        yield paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(report.waiting.values()))))
 
 
 def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
@@ -116,7 +116,9 @@ def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
     """Return the number of pods in each topology domain, and on each node if the output is wide."""
     domains = {key: values for key, values in workload.domains.items() if any(values.values())}
     parts = [f"{key.rpartition('/')[2]} {_format_counts(values)}" for key, values in domains.items()]
-    return "; ".join(filter(None, [*parts, _format_counts(workload.nodes) if style.wide else ""]))
+    if style.wide and workload.nodes:
+        parts.append(_format_counts(workload.nodes))
+    return "; ".join(parts)
 
 
 def _format_counts(values: Mapping[str, int]) -> str:

@@ -100,44 +100,70 @@ class SimulationReport(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict, and a sentence: how many pods get a node, or why there are none to schedule."""
-        total, runs = self.placed + self.unplaced, self.variation
-        if self.not_created and not total:
-            return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")
-        waiting = count_by_state([e for e in self.waiting_elsewhere if e.resource not in self.admitted])
-        if not total and waiting and not self.interrupted:
-            return ("No pod to schedule:", f"{waiting}{describe_doubt(self.unknown)}")
-        if not total:
-            return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
-        unplaced = str(runs.pending) if runs else f"{self.unplaced:,}"
+        if not self.placed + self.unplaced:
+            return self._describe_no_pods()
+        if self.growth:
+            return self._describe_growth(self.growth)
+        waiting = self._count_waiting()
+        sentence = self._describe_placed()
+        if waiting:
+            sentence += f"; {waiting}"
+        sentence += describe_doubt(self.unknown)
+        if self.not_created:
+            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
+        unplaced = str(self.variation.pending) if self.variation else f"{self.unplaced:,}"
+        if unplaced == "0":
+            return ("Scheduled:" if waiting else "All scheduled:", sentence)
+        return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
+
+    def _count_waiting(self) -> str:
+        """Return how many objects wait elsewhere, without those that Kueue admits; empty if there are none."""
+        return count_by_state([entry for entry in self.waiting_elsewhere if entry.resource not in self.admitted])
+
+    def _describe_no_pods(self) -> tuple[str, ...]:
+        """Return the verdict, and a sentence that says why there are no pods to schedule."""
+        doubt = describe_doubt(self.unknown)
+        waiting = self._count_waiting()
+        if self.not_created:
+            return ("Not created:", f"{describe_not_created(self.not_created)}{doubt}")
+        if self.interrupted:
+            return ("Nothing was known by then", "")
+        if waiting:
+            return ("No pod to schedule:", f"{waiting}{doubt}")
+        return ("Nothing to schedule", "")
+
+    def _describe_placed(self) -> str:
+        """Return how many pods get a node, in which flavors Kueue admits them, and the side effects."""
+        total = self.placed + self.unplaced
         placed = f"{self.placed:,}"
-        if runs and runs.placed.least < runs.placed.most:
-            placed = str(runs.placed)
-        verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
+        if self.variation and self.variation.placed.least < self.variation.placed.most:
+            placed = str(self.variation.placed)
         get = "gets" if total == 1 or placed == "1" else "get"
         sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._side_effects_text}"
         if self.admitted:
             sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
-        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{describe_doubt(self.unknown)}"
+        return sentence
+
+    @property
+    def most_unplaced(self) -> int:
+        """The number of pods without a node: after all new nodes came, or in the worst run of several."""
         if self.growth:
-            return self._describe_growth(self.growth)
-        if self.not_created:
-            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
-        scheduled = "Scheduled:" if waiting else "All scheduled:"
-        return (scheduled if unplaced == "0" else verdict, sentence)
+            return self.growth.unplaced_count
+        return self.variation.pending.most if self.variation else self.unplaced
 
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node in every run."""
-        unplaced = self.variation.pending.most if self.variation else self.unplaced
-        unplaced = self.growth.unplaced_count if self.growth else unplaced
-        return not (self.not_created or unplaced or has_unadmitted(self.waiting_elsewhere))
+        return not (self.not_created or self.most_unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """Return how many pods get a node now, and how many with new nodes."""
         now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
-        without = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
-        return (without if growth.unplaced_count else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
+        verdict = "All scheduled:"
+        if growth.unplaced_count:
+            verdict = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
+        return (verdict, f"{now}, {later}{describe_doubt(self.unknown)}")
 
     @property
     def evicted_pods(self) -> int:
@@ -146,16 +172,22 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _side_effects_text(self) -> str:
-        """The numbers of evicted pods and of stuck rollouts as text."""
-        chain = self.chain
-        homeless = chain.pending + chain.lost if chain else 0
+        """The numbers of evicted pods and of stuck rollouts as text, such as ", 2 pods evicted"; empty if there are
+        none.
+        """
+        text = ""
+        if self.evicted:
+            text += f", {counted(self.evicted_pods, 'pod')} evicted"
+        homeless = self.chain.pending + self.chain.lost if self.chain else 0
+        if homeless:
+            text += f", {homeless:,} of them without another node"
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        evicted = f", {counted(self.evicted_pods, 'pod')} evicted" if self.evicted else ""
-        evicted += f", {homeless:,} of them without another node" if homeless else ""
-        return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
+        if stuck:
+            text += f", {counted(stuck, 'rollout')} stuck"
+        return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with unplaced and evicted pods."""
+        """Return the summary with the verdict, pods that are not created, not placed or not admitted, and victims."""
         return replace(
             summary,
             verdict=self._summary_verdict,
@@ -189,7 +221,7 @@ class SimulationReport(Report, frozen=True):
         return tuple(pod for group in self.pending for pod in group.pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the pods that are not created, get no node or are evicted."""
+        """Return the workloads and pods that are not created, not admitted, get no node or are evicted."""
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),

@@ -42,9 +42,8 @@ from kschedctl.commands.simulate.nearby import (
 from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -133,7 +132,8 @@ def _build_report(
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
     """Build the report of the comparisons."""
-    scheduler, outcomes = replay.following, Counter(placement.outcome for placement in placements)
+    scheduler = replay.following
+    outcomes = Counter(placement.outcome for placement in placements)
     unknown = summarize_unknowns(
         (*find_unread_dependencies(scheduler.view.cluster), *scheduler.unknown), IN_SIMULATIONS
     )
@@ -153,10 +153,11 @@ def _build_report(
 
 
 def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
-    """Return why no placement could be compared."""
-    unknown_pods, total = outcomes[UNKNOWN_POD], outcomes.total()
+    """Return why no placement could be compared: there are none, or the cluster does not have their pods."""
+    unknown_pods = outcomes[UNKNOWN_POD]
+    total = outcomes.total()
     if not total:
-        return UnknownKind("Event", "tell of no placement", VERDICT)
+        return UnknownKind("Event", "show no placement", VERDICT)
     if not unknown_pods:
         return UnknownKind("Pod", f"of the events could not be compared: {total:,} of {total:,}", VERDICT)
     return UnknownKind(
@@ -164,6 +165,14 @@ def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
         f"of the events are not in the cluster, {unknown_pods:,} of {total:,}: it may have been read before",
         VERDICT,
     )
+
+
+class _TimedPod(NamedTuple):
+    """A pod on a node, or nominated for it, and the time from which that holds."""
+
+    nanoseconds: int
+    position: Position
+    row: Row
 
 
 class _RolloutReplay:
@@ -180,24 +189,31 @@ class _RolloutReplay:
         self.view = following.view
         self.notes: list[str] = []
         self.placements = placements
-        self._placed: list[tuple[int, Position, Row]] = []
-        self._in_vain = 0
-        self._made: dict[str, list[Position]] = {}
-        for pod, workload in created_pods.items():
-            name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
-            self._made.setdefault(name, []).append(self.view.pods.index[pod])
+        self._placed: list[_TimedPod] = []
+        """The pods that were put on their real nodes, in order of time."""
+        self._unexplained_count = 0
+        self._created_by_workload: dict[str, list[Position]] = {}
+        """`namespace/name` of a workload -> its created pods that do not stand for a placed pod yet."""
         index = self.view.pods.index
-        placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
-        self._later = self._find_created_later(placements, set(placed_pods))
-        following.take_off([p for p in (*placed_pods, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
-        self._promised = self._find_nominated_later(placements)
-        for _, position, _ in self._promised:
-            self.view.nominate(position, NO_ROW)
+        for pod, workload in created_pods.items():
+            namespace, _, _ = pod.partition("/")
+            _, _, name = workload.rpartition("/")[2].rpartition(" ")
+            self._created_by_workload.setdefault(f"{namespace}/{name}", []).append(index[pod])
 
-    def _find_created_later(
-        self, placements: Sequence[RealPlacement], named: set[Position]
-    ) -> list[tuple[int, Position, Row]]:
-        """Return other placed pods that were created after the first placement, latest first."""
+        # Take the pods off their nodes, and drop the nominations of pods that did not exist yet
+        placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
+        self._created_later = self._find_created_later(placements, set(placed_pods))
+        removed = [*placed_pods, *(later.position for later in self._created_later)]
+        following.take_off([position for position in removed if self.view.node[position] >= 0])
+        self._nominated_later = self._find_nominated_later(placements)
+        for later in self._nominated_later:
+            self.view.nominate(later.position, NO_ROW)
+
+    def _find_created_later(self, placements: Sequence[RealPlacement], named: set[Position]) -> list[_TimedPod]:
+        """Return placed pods beside the `named` ones that were created after the first placement, latest first.
+
+        A note counts them.
+        """
         if not placements:
             return []
         later = []
@@ -205,7 +221,7 @@ class _RolloutReplay:
             position = Position(number)
             created = self.view.pods.objects[position].metadata.creation_timestamp
             if position not in named and created and parse_nanoseconds(created) > placements[0].nanoseconds:
-                later.append((parse_nanoseconds(created), position, Row(int(self.view.node[position]))))
+                later.append(_TimedPod(parse_nanoseconds(created), position, Row(int(self.view.node[position]))))
         if later:
             self.notes.append(
                 f"{counted(len(later), 'running pod')} without an event "
@@ -213,16 +229,15 @@ class _RolloutReplay:
             )
         return sorted(later, reverse=True)
 
-    def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
+    def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[_TimedPod]:
         """Return nominated pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
-        nominations = zip(*(column.tolist() for column in self.view.nominations), strict=True)
-        created = [(self._get_created(position), Position(position), Row(row)) for row, position in nominations]
-        return sorted((step for step in created if step[0] > first), reverse=True)
-
-    def _get_created(self, position: int) -> int:
-        """Return the creation time of a pod in nanoseconds."""
-        return _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
+        later = []
+        for row, position in zip(*(column.tolist() for column in self.view.nominations), strict=True):
+            created = _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
+            if created > first:
+                later.append(_TimedPod(created, Position(position), Row(row)))
+        return sorted(later, reverse=True)
 
     def iter_steps(self) -> Iterator[FollowedPlacement]:
         """Try each pod, compare the replay with the real placement, and put the pod on its real node."""
@@ -231,12 +246,14 @@ class _RolloutReplay:
 
     def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
         """Try a pod at the time of its real placement, compare the results, and put it on its real node."""
-        while self._later and self._later[-1][0] <= placement.nanoseconds:
-            _, other_pod, row = self._later.pop()
-            self.view.assume(other_pod, row)
-        while self._promised and self._promised[-1][0] <= placement.nanoseconds:
-            _, other_pod, row = self._promised.pop()
-            self.view.nominate(other_pod, row)
+        # Other pods arrive when they were created
+        while self._created_later and self._created_later[-1].nanoseconds <= placement.nanoseconds:
+            later = self._created_later.pop()
+            self.view.assume(later.position, later.row)
+        while self._nominated_later and self._nominated_later[-1].nanoseconds <= placement.nanoseconds:
+            later = self._nominated_later.pop()
+            self.view.nominate(later.position, later.row)
+
         position = self._find_pod(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
@@ -249,13 +266,16 @@ class _RolloutReplay:
             comparison = self._explain_by_order(number, position, row, comparison)
         if row != NO_ROW:
             self._put_on_node(tried, row)
-            self._placed.append((placement.nanoseconds, position, row))
+            self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
     def _explain_by_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Return the comparison, or a better one if another order of overlapping bindings explains the placement."""
+        """Return the comparison, or a better one if another order of overlapping bindings explains the placement.
+
+        After MAX_UNEXPLAINED placements that no order explains, overlapping bindings are no longer searched.
+        """
         nearby = self._find_nearby(number, position)
 
         def compare_reordered(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
@@ -265,35 +285,42 @@ class _RolloutReplay:
         for moved in iter_reorderings(nearby):
             reordered = compare_reordered(moved)
             if reordered.outcome == AS_REPLAYED:
-                return replace(reordered, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
-        if self._in_vain == MAX_UNEXPLAINED:
+                moved_forward = moved[0].nanoseconds > 0
+                return replace(reordered, order=len(moved) if moved_forward else -len(moved))
+        if self._unexplained_count == MAX_UNEXPLAINED:
             return placement
         best = {Row(self.view.nodes.index[name]) for name in placement.best}
         moved = find_overlapping(nearby, row, best, lambda moved: compare_reordered(moved).outcome == AS_REPLAYED)
-        self._in_vain += bool(nearby) and not moved
-        if self._in_vain == MAX_UNEXPLAINED:
-            self.notes.append(
-                f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains none is looked for"
-            )
+        if nearby and not moved:
+            self._unexplained_count += 1
+            if self._unexplained_count == MAX_UNEXPLAINED:
+                self.notes.append(
+                    f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains, the search for such "
+                    "bindings ends"
+                )
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
     def _find_nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
         """Return other pods that were placed within `NEARBY_NANOSECONDS` of a placement, in order of time."""
         now = self.placements[number].nanoseconds
-        before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MAX_NEARBY :]]
-        index, nodes = self.view.pods.index, self.view.nodes.index
-        after = {
-            index[placement.pod]: NearbyPlacement(
-                index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
-            )
-            for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]
-            if placement.pod in index and placement.node in nodes
-        }
-        still_placed = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
-        still_unplaced = [
-            nearby for nearby in after.values() if self.view.node[nearby.position] < 0 and nearby.position != position
-        ]
-        return [nearby for nearby in (*still_placed, *still_unplaced) if abs(nearby.nanoseconds) < NEARBY_NANOSECONDS]
+        pod_index, node_index = self.view.pods.index, self.view.nodes.index
+        nearby = []
+
+        # Before it: pods that are still on their node
+        for placed in self._placed[-2 * MAX_NEARBY :]:
+            if self.view.node[placed.position] == placed.row:
+                nearby.append(NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now))
+
+        # After it: pods that have no node yet, each by its last placement. A delay of 0 would mean before.
+        after: dict[Position, NearbyPlacement] = {}
+        for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
+            if placement.pod in pod_index and placement.node in node_index:
+                later_pod = pod_index[placement.pod]
+                delay = max(placement.nanoseconds - now, 1)
+                after[later_pod] = NearbyPlacement(later_pod, Row(node_index[placement.node]), delay)
+        nearby += [later for later in after.values() if self.view.node[later.position] < 0]
+
+        return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
 
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
@@ -302,37 +329,38 @@ class _RolloutReplay:
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
         for nearby in moved:
-            self._apply_move(nearby, 1 if nearby.nanoseconds > 0 else -1)
+            self._move_pod(nearby, to_node=nearby.nanoseconds > 0)
         try:
             return _compare_placement(self.placements[number], self.following.attempt(position), row, self.following)
         finally:
             for nearby in reversed(moved):
-                self._apply_move(nearby, -1 if nearby.nanoseconds > 0 else 1)
+                self._move_pod(nearby, to_node=nearby.nanoseconds <= 0)
             if sampling:
                 sampling.start = start
 
-    def _apply_move(self, nearby: NearbyPlacement, sign: int) -> None:
-        """Put a pod on its node, or take it off if `sign` is negative."""
-        if sign > 0:
+    def _move_pod(self, nearby: NearbyPlacement, *, to_node: bool) -> None:
+        """Put a nearby pod on its node, or take it off."""
+        if to_node:
             self.view.assume(nearby.position, nearby.row)
         else:
             self.view.forget(nearby.position)
 
     def _build_overlapping_binding(self, nearby: NearbyPlacement) -> OverlappingBinding:
         """Build the report about a nearby placement."""
-        pod, node = self.view.pods.objects[nearby.position].key, self.view.nodes.names[nearby.row]
-        return OverlappingBinding(pod, node, round(nearby.nanoseconds / MILLISECOND))
+        pod = self.view.pods.objects[nearby.position].key
+        return OverlappingBinding(pod, self.view.nodes.names[nearby.row], round(nearby.nanoseconds / MILLISECOND))
 
     def _find_pod(self, pod: str) -> Position | None:
-        """Return the position of a pod.
+        """Return the position of a pod, or None if there is none for it.
 
         A pod that is not in the cluster stands for the next created pod of the workload whose name its name starts
-        with.
+        with. That pod is used up.
         """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]
-        owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
-        return self._made[max(owners, key=len)].pop(0) if owners else None
+        created = self._created_by_workload
+        workloads = [name for name, positions in created.items() if positions and pod.startswith(f"{name}-")]
+        return created[max(workloads, key=len)].pop(0) if workloads else None
 
     def _put_on_node(self, tried: TriedPod, row: Row) -> None:
         """Put the pod on its real node, with plugins' reservations if it fits there."""
@@ -375,8 +403,12 @@ def _build_comparison(
 def _compare_placement(
     placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler
 ) -> FollowedPlacement:
-    """Compare the replay of a pod with the node to which it really went."""
-    cycle, served_names = tried.cycle, following.scheduler.configuration.profiles
+    """Compare the replay of a pod with the node to which it really went.
+
+    `row` is NO_ROW if the cluster does not have that node.
+    """
+    cycle = tried.cycle
+    served_names = following.scheduler.configuration.profiles
     if cycle is None or (placement.scheduler and placement.scheduler not in served_names):
         return _build_comparison(placement, OTHER_SCHEDULER)
     if row == NO_ROW:
@@ -389,32 +421,54 @@ def _compare_placement(
     best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
-    behind, lost = _compute_score_deficit(cycle, row, best[0])
+    deficit = _compute_score_deficit(cycle, row, best[0])
     is_best_of_part = following.sampling is None and _is_best_of_sample(cycle, row, following)
-    outcome = BEST_OF_A_PART if is_best_of_part else NOT_BEST
-    return _build_comparison(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
+    return _build_comparison(
+        placement,
+        BEST_OF_A_PART if is_best_of_part else NOT_BEST,
+        feasible=feasible,
+        best=best,
+        behind=deficit.total,
+        lost=deficit.by_plugin,
+    )
 
 
 def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
-    """Build the comparison for a node that is not feasible: rejected by a plugin, or not searched."""
+    """Build the comparison for a node that is not feasible.
+
+    PreFilter or Filter rejects it, it was not searched, or PreFilter leaves only other nodes.
+    """
     if cycle.pre_filter.status.rejected:
-        plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
+        plugin = cycle.pre_filter.plugin
+        status = cycle.pre_filter.status
     elif not cycle.filter.passing[row]:
         plugin, status = cycle.filter.find_first_rejection(row)
     elif cycle.search is not None and not cycle.considered[row]:
         return _build_comparison(placement, NOT_LOOKED_AT, feasible=feasible)
     else:
-        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.get_node_status(row)
+        plugin = " ".join(cycle.pre_filter.narrowed_by)
+        status = cycle.get_node_status(row)
     return _build_comparison(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
-def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> tuple[int, dict[str, int]]:
-    """Return by how many points a node is behind the best, in total and by plugin."""
+class _ScoreDeficit(NamedTuple):
+    """The number of points by which a node is behind the best one."""
+
+    total: int
+    by_plugin: dict[str, int]
+    """Plugin -> points, without plugins that score both nodes alike."""
+
+
+def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDeficit:
+    """Compute by how many points a node is behind the best one."""
     rows = cycle.scores.rows.tolist()
-    real_index, best_index = rows.index(row), rows.index(cycle.view.nodes.index[best_node])
-    lost = {name: int(scores[best_index] - scores[real_index]) for name, scores in cycle.scores.weighted.items()}
+    real_index = rows.index(row)
+    best_index = rows.index(cycle.view.nodes.index[best_node])
     total = cycle.scores.total
-    return int(total[best_index] - total[real_index]), {name: points for name, points in lost.items() if points}
+    by_plugin = {name: int(scores[best_index] - scores[real_index]) for name, scores in cycle.scores.weighted.items()}
+    return _ScoreDeficit(
+        int(total[best_index] - total[real_index]), {name: points for name, points in by_plugin.items() if points}
+    )
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
@@ -427,9 +481,13 @@ def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> 
     nodes_needed = following.start_sampling(SampledFrom()).count_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
-    total, node_index = cycle.scores.total, cycle.scores.rows.tolist().index(row)
+    total = cycle.scores.total
+    node_index = cycle.scores.rows.tolist().index(row)
+
+    # The search wraps around, so count the nodes that are no better from the node on, and backwards from it
     better_indexes = np.flatnonzero(np.roll(total > total[node_index], -node_index))
-    longest_run = (
-        len(total) if not len(better_indexes) else int(better_indexes[0]) + len(total) - int(better_indexes[-1]) - 1
-    )
-    return nodes_needed <= longest_run
+    if not len(better_indexes):
+        return nodes_needed <= len(total)
+    count_from_node = int(better_indexes[0])
+    count_before_node = len(total) - 1 - int(better_indexes[-1])
+    return nodes_needed <= count_from_node + count_before_node

@@ -16,9 +16,8 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -27,6 +26,7 @@ from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_TRIES = 3
+"""The maximum number of times that a pod is tried."""
 Retry = Literal["now", "end"]
 
 
@@ -111,11 +111,11 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
         return FollowedStep(pod, feasible=len(cycle.feasible), error=str(failure))
     if len(cycle.feasible) == 1:
         return FollowedStep(pod, feasible=1, node=node)
-    rows, total = cycle.scores.rows.tolist(), cycle.scores.total.tolist()
+    rows = cycle.scores.rows.tolist()
     return FollowedStep(
         pod,
         feasible=len(rows),
-        total={names[row]: score for row, score in zip(rows, total, strict=True)},
+        total={names[row]: score for row, score in zip(rows, cycle.scores.total.tolist(), strict=True)},
         best=tuple(sorted(best)),
         node=node,
     )
@@ -166,26 +166,31 @@ def _validate_start(start: int) -> None:
 
 
 def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
-    """Search nodes for one pod, or report why the pod is not tried."""
+    """Search nodes for one pod, or report why the pod is not tried.
+
+    The kinds that were not read and that matter for the pod are added to `unknown`.
+    """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
     unknown.update(dict.fromkeys(unknowns))
     start = searches.start
     if framework is None:
-        why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
+        return _build_untried_pod(name, start, f'no profile serves scheduler name "{pod.spec.scheduler_name}"')
     if not is_pending(pod):
         why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
-        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
+        return _build_untried_pod(name, start, why)
     cycle = run_cycle(framework, info, scheduler.view, searches)
     if cycle.gated:
-        searches.start = start  # it is not tried at all
-        refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
-        return SampledPod(
-            name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=", ".join(refusals)
-        )
+        searches.start = start  # no node was searched for a gated pod
+        gates = (reason for status in cycle.queue.values() for reason in status.reasons)
+        return _build_untried_pod(name, start, ", ".join(gates))
     return _build_sampled_pod(name, cycle, searches, start)
+
+
+def _build_untried_pod(name: str, start: int, why: str) -> SampledPod:
+    """Build the report about a pod for which no node is searched, so that the next search starts at the same node."""
+    return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
 
 
 def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:

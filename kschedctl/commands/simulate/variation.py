@@ -23,23 +23,18 @@ def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
 
 def _build_outcome_key(run: SimulationReport) -> object:
     """Return a key that is equal for runs with the same pods per workload and domain, and the same evicted pods."""
-    placed = tuple((w.running, repr(w.domains)) for w in run.workloads)
+    placed = tuple((workload.running, repr(workload.domains)) for workload in run.workloads)
     return placed, frozenset(evicted.pod for evicted in run.evicted)
 
 
 def _compare_workload(runs: Sequence[SimulationReport], index: int) -> WorkloadVariation:
-    """Compare the placements of one workload in all runs."""
+    """Compare the placements of the workload at `index` in all runs: its running pods, and its pods per domain."""
     placements = [run.workloads[index] for run in runs]
-    values = {
-        key: sorted({v for placement in placements for v in placement.domains[key]}) for key in placements[0].domains
-    }
-    domains = {
-        key: {
-            value: build_spread(placement.domains[key].get(value, 0) for placement in placements)
-            for value in key_values
+    domains = {}
+    for key in placements[0].domains:
+        values = sorted({value for placement in placements for value in placement.domains[key]})
+        domains[key] = {
+            value: build_spread(placement.domains[key].get(value, 0) for placement in placements) for value in values
         }
-        for key, key_values in values.items()
-    }
-    return WorkloadVariation(
-        placements[0].workload, build_spread(placement.running for placement in placements), domains
-    )
+    running = build_spread(placement.running for placement in placements)
+    return WorkloadVariation(placements[0].workload, running, domains)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 Table = npt.NDArray[np.float64]

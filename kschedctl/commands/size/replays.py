@@ -22,7 +22,7 @@ from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
-from kschedctl.replay.settling import find_pending, find_still_waiting
+from kschedctl.replay.settling import find_pending, get_waiting_outcomes
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -138,7 +138,7 @@ class NodeSets:
         self.unknown = find_simulation_unknowns(simulation)
         if not lost_zone:
             self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
-        return simulation, [outcome.position for outcome in find_still_waiting(simulation, outcomes)]
+        return simulation, [outcome.position for outcome in get_waiting_outcomes(simulation, outcomes)]
 
     def _replay(self, counts: Counts, lost_zone: str) -> Replay:
         """Replay a set, after the loss of a zone if one is named. Only the latest replay is cached."""
@@ -226,5 +226,5 @@ def explain_unplaced(cluster: Cluster) -> dict[str, str]:
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     """Return kube-scheduler's message, or the verdict, for each pod that still waits."""
     pods = simulation.view.pods.objects
-    waiting = find_still_waiting(simulation, simulation.explain(outcomes))
+    waiting = get_waiting_outcomes(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
 ON_EVERY_NODE = ("DaemonSet", "Node")
 """Owner kinds of pods that come with a node."""

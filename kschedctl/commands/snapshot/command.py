@@ -19,7 +19,7 @@ from kschedctl.commands.snapshot import diff as difference
 from kschedctl.commands.snapshot.report import SnapshotReport
 from kschedctl.errors import UsageError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
-from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
+from kschedctl.sources.archive_file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.cluster import WRITTEN_BY
 from kschedctl.sources.output_file import STDOUT, validate_output_files, write_file
 

@@ -47,7 +47,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
     try:
         return _read_live_version(source)
     except ClusterError as error:
-        if source.arguments():
+        if source.to_arguments():
             raise
         log.warning("note: %s", error)
         return None
@@ -55,7 +55,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
 
 def _read_snapshot_version(path: str) -> ClusterVersion:
     """Read the version of the cluster in a snapshot."""
-    from kschedctl.sources.archive.file import read_header  # noqa: PLC0415 - only snapshots need it
+    from kschedctl.sources.archive_file import read_header  # noqa: PLC0415 - only snapshots need it
 
     header = read_header(path)
     return ClusterVersion(path, header.provenance.server_version if header.provenance else "", header.kube_version)

@@ -23,7 +23,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
 
 WITHOUT_HINTS = ByVersion(
-    "plugins that have no queueing hints yet",
+    "plugins without queueing hints",
     (
         (
             "",
@@ -39,8 +39,10 @@ WITHOUT_HINTS = ByVersion(
     ),
 )
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
+"""The minor versions that are replayed."""
 NO_PLUGIN = "no such plugin"
 SORTS = ("rule", "plugin", "gate")
+"""The sorts of changes, in the order in which they are reported."""
 SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
 """The modules and packages that declare rules and messages that differ."""
 
@@ -69,42 +71,50 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
         return list_all_changes()
     if not (before and after):
         only_version = before or after
-        raise UsageError(f"what is {only_version} to be compared with?", hint=f"kschedctl versions {only_version} 1.36")
+        raise UsageError(
+            f"needs a second version to compare {only_version} with", hint=f"kschedctl versions {only_version} 1.36"
+        )
     return compare_versions(before, after)
 
 
 def list_all_changes() -> VersionChanges:
-    """List all changes since the oldest version that is replayed."""
-    rows = [
-        _build_version_change(aspect, since, before, after)
-        for aspect in iter_versioned_aspects()
-        for (_, before), (since, after) in pairwise(aspect.values.steps)
-        if before
-    ]
-    return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), False, _sort_newest_first(rows))
+    """List all changes since the oldest version that is replayed. New plugins and their properties are no changes."""
+    changes = []
+    for aspect in iter_versioned_aspects():
+        for (_, before), (since, after) in pairwise(aspect.values.steps):
+            if before:
+                changes.append(_build_version_change(aspect, since, before, after))
+    return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), False, _sort_newest_first(changes))
 
 
 def compare_versions(first: str, second: str) -> VersionChanges:
-    """List the differences from the first version to the second. Raises ConfigurationError."""
-    versions = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
-    rows: list[VersionChange] = []
+    """List the differences from the first version to the second. Either may be the newer one.
+
+    Aspects that one of the versions does not have are left out. Raises ConfigurationError for a version that is not
+    replayed.
+    """
+    first_version, second_version = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
+    changes: list[VersionChange] = []
     for aspect in iter_versioned_aspects():
-        before, after = (aspect.values.at(version) for version in versions)
+        before, after = aspect.values.at(first_version), aspect.values.at(second_version)
         if before and after and before != after:
-            since, _ = aspect.values.find_step(max(versions))
-            rows.append(_build_version_change(aspect, since, before, after))
-    return VersionChanges(tuple(map(str, versions)), True, _sort_newest_first(rows))
+            since, _ = aspect.values.find_step(max(first_version, second_version))
+            changes.append(_build_version_change(aspect, since, before, after))
+    return VersionChanges((str(first_version), str(second_version)), True, _sort_newest_first(changes))
 
 
 def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
-    """Build the report entry for a change, including how the change is known."""
+    """Build the report entry for a change, including how the change is known.
+
+    `since` has the releases that brought the change, separated by spaces, backports first.
+    """
     releases = tuple(since.split())
+    *_, newest_release = releases
     basis: Basis = "answers"
     if aspect.values.from_notes in releases:
         basis = "release notes"
-    elif KubeVersion.parse(releases[-1]).minor > VERIFIED_MINOR:
+    elif KubeVersion.parse(newest_release).minor > VERIFIED_MINOR:
         basis = "source"
-    upstream = aspect.values.upstream
     return VersionChange(
         aspect.sort,
         aspect.where,
@@ -112,14 +122,19 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
         since=releases,
         before=before,
         after=after,
-        upstream=upstream,
+        upstream=aspect.values.upstream,
         basis=basis,
     )
 
 
-def _sort_newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Sort changes by sort, then newest first."""
-    return tuple(sorted(rows, key=lambda row: (SORTS.index(row.sort), -KubeVersion.parse(row.since[-1]).minor)))
+def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
+    """Sort changes by sort in the order of `SORTS`, and newest first within each."""
+
+    def get_sort_key(change: VersionChange) -> tuple[int, int]:
+        *_, newest_release = change.since
+        return SORTS.index(change.sort), -KubeVersion.parse(newest_release).minor
+
+    return tuple(sorted(changes, key=get_sort_key))
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
@@ -129,11 +144,10 @@ def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
         if declaration.plugin
     }
-    in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
-    general_rules = (
-        rule for rule in (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS) if id(rule) not in in_plugins
-    )
-    return {"kube-scheduler": tuple(general_rules), **by_plugin}
+    ids_in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
+    all_rules = (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS)
+    general_rules = tuple(rule for rule in all_rules if id(rule) not in ids_in_plugins)
+    return {"kube-scheduler": general_rules, **by_plugin}
 
 
 def iter_versioned_aspects() -> Iterator[VersionedAspect]:
@@ -146,7 +160,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
         points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
         args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
-        aspects = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
+        aspects = {"enabled by default": defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_steps(values)))
     for gate in GATE_STAGES:
@@ -155,7 +169,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
 
 
 def describe_value(value: object) -> str:
-    """Describe the value that a rule has in a version.
+    """Describe the value that a rule has in a version. Placeholders of message templates become an ellipsis.
 
     >>> describe_value("taint {{{key}: {value}}} of {}"), describe_value(False), describe_value(())
     ('taint {key: value} of …', 'no', 'none')
@@ -170,18 +184,32 @@ def describe_value(value: object) -> str:
         case tuple():
             return ", ".join(map(describe_value, value)) or "none"
         case str():
-            return "".join(
-                f"{words}{'' if name is None else name or '…'}" for words, name, *_ in Formatter().parse(value)
-            )
+            return _describe_template(value)
     return str(value)
 
 
+def _describe_template(template: str) -> str:
+    """Return a message template with its named fields by name and each of its unnamed fields as an ellipsis."""
+    text = ""
+    for literal, field_name, *_ in Formatter().parse(template):
+        text += literal
+        if field_name is not None:  # None follows the last field
+            text += field_name or "…"
+    return text
+
+
 def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
-    """Reduce a value per minor version to the first value (with version "") and each change."""
-    steps: list[tuple[str, str]] = []
-    for minor, value in zip(MINORS, values, strict=True):
-        if not steps or (value and value != steps[-1][1]):
-            steps.append((f"1.{minor}" if steps else "", value))
+    """Reduce the values of all minor versions to the first value (with version "") and each change of the value.
+
+    An empty value, which says that the aspect does not exist in a version, is no change.
+    """
+    first_value, *later_values = values
+    steps = [("", first_value)]
+    current = first_value
+    for minor, value in zip(MINORS[1:], later_values, strict=True):
+        if value and value != current:
+            steps.append((f"1.{minor}", value))
+            current = value
     return tuple(steps)
 
 
@@ -205,7 +233,8 @@ def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
 
 
 def _describe_stage(stage: Stage) -> str:
-    """Describe a feature gate's maturity and default, such as "beta, on"."""
+    """Describe a feature gate's maturity and default, such as "beta, on". A version may not know the gate."""
     if stage.maturity == "pre-alpha":
         return "unknown"
-    return ", ".join([stage.maturity, "on" if stage.on else "off", *(["locked"] if stage.locked else [])])
+    description = f"{stage.maturity}, {'on' if stage.on else 'off'}"
+    return f"{description}, locked" if stage.locked else description

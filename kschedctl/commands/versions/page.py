@@ -9,7 +9,7 @@ from kschedctl.render.page import Block, Marked, Page, Paragraph, Stack, Style, 
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
-HEADINGS = {"rule": "Rules and texts", "plugin": "Plugins", "gate": "Feature gates"}
+HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature gates"}
 """Sort of change -> the heading of its table."""
 
 
@@ -23,27 +23,31 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield a line that names the compared versions."""
+    """Yield a line with the versions: all replayed ones, or the two that are compared and whether they differ."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
-        yield paragraph(f"What changed in kube-scheduler from {first} to {last}, as far as it is replayed")
+        yield paragraph(f"Replayed changes of kube-scheduler from {first} to {last}")
     elif report.changes:
-        yield paragraph(f"What differs between kube-scheduler {first} and {last}, as far as it is replayed")
+        yield paragraph(f"Replayed differences between kube-scheduler {first} and {last}")
     else:
-        yield paragraph(Marked(f"Nothing differs between kube-scheduler {first} and {last}", Tone.GOOD))
+        yield paragraph(Marked(f"No replayed differences between kube-scheduler {first} and {last}", Tone.GOOD))
 
 
 def _build_changes_table(changes: Sequence[VersionChange], title: str, for_gates: bool, style: Style) -> Page:
-    """Build a table of changes. On narrow pages, plugin and change are stacked."""
-    since, what = Column("since", keep=True), Column("what")
+    """Build a table of changes. Feature gates need fewer columns, and narrow pages stack plugin and behavior."""
+    since, behavior = Column("since", keep=True), Column("behavior")
     before, after = Column("before"), Column("after", beneath="→")
-    columns: tuple[Column, ...] = (since, Column("plugin", keep=True), what, before, after, Column("upstream"))
-    row = _build_wide_row
+    columns: tuple[Column, ...]
     if for_gates:
-        columns, row = (since, Column("gate", keep=True), before, after), _build_gate_row
+        columns = (since, Column("gate", keep=True), before, after)
+        build_row = _build_gate_row
     elif style.narrow:
-        columns, row = (since, what, before, after), _build_narrow_row
-    return build_table(changes, columns, row, limit=None, title=title, full=for_gates or style.narrow)
+        columns = (since, behavior, before, after)
+        build_row = _build_narrow_row
+    else:
+        columns = (since, Column("plugin", keep=True), behavior, before, after, Column("upstream"))
+        build_row = _build_wide_row
+    return build_table(changes, columns, build_row, limit=None, title=title, full=for_gates or style.narrow)
 
 
 def _build_wide_row(change: VersionChange) -> Row:
@@ -59,7 +63,7 @@ def _build_narrow_row(change: VersionChange) -> Row:
 
 def _describe_basis(change: VersionChange) -> Marked:
     """Describe upstream's change, and how it is known unless a real scheduler confirmed it."""
-    basis = "" if change.basis == "answers" else f"(from {change.basis} alone)"
+    basis = "" if change.basis == "answers" else f"(known from {change.basis} only)"
     return Marked(" ".join(filter(None, (change.upstream, basis))), Tone.FAINT)
 
 

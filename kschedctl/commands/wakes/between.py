@@ -27,9 +27,8 @@ from kschedctl.commands.wakes.event_replay import (
 from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
 from kschedctl.replay.controllers.workload_pods import is_pending
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
-from kschedctl.scheduler.framework.waking import join_words
+from kschedctl.scheduler.event_handling import Occurrence
+from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint, join_words
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import is_same_pod
 

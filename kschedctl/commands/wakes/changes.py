@@ -17,10 +17,10 @@ from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
+from kschedctl.snapshot.snapshot import compute_offer
 
 SIDES_BY_ACTION: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> the states of the object that it has: before, after or both."""

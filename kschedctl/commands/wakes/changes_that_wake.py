@@ -16,21 +16,19 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
+    BY_THE_PLUGIN,
     NODE,
     POD,
-    ActionType,
-    ClusterEventWithHint,
-    list_pre_checked_resources,
-)
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import (
-    BY_THE_PLUGIN,
     UPDATE,
+    ActionType,
     AdmittingPlugin,
+    ClusterEventWithHint,
     WakeTrigger,
     WakingPlugin,
     join_words,
+    list_pre_checked_resources,
 )
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -31,12 +31,18 @@ from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, concerns_pod
+from kschedctl.scheduler.queueing.queue_plugins import (
+    Attempt,
+    QueueingStrategy,
+    choose_strategy,
+    collect_hints,
+    concerns_pod,
+    find_gating_plugin,
+    try_without_post_filter,
+)
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -281,7 +287,7 @@ class GangResult(NamedTuple):
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
     """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
     plugin = find_gang_plugin(framework)
-    key = plugin.gang(pod) if plugin else None
+    key = plugin.find_gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
         return None
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)

@@ -64,7 +64,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

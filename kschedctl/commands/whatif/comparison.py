@@ -13,7 +13,7 @@ from kschedctl.commands.whatif.report import DomainBalance, MessageChange, PodCh
 from kschedctl.replay.settling import SettledCluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 CausesByPod = Mapping[str, tuple[str, ...]]
 """Pod -> the causes of its changed fate, if they were searched."""

@@ -97,6 +97,11 @@ def _unescape(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
+def get_last_key(operation: Operation) -> str:
+    """Return the last part of the path of an operation, such as the key of a label."""
+    return _unescape(str(operation["path"]).rpartition("/")[2])
+
+
 def build_operation(path: str, value: Json, *, is_set: bool = True) -> Operation:
     """Build the operation that sets a field. ``is_set`` says whether the object has the field already."""
     return {"op": "replace" if is_set else "add", "path": path, "value": value}

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from kschedctl.api.ownership import Owner
-from kschedctl.api.queueing import ClusterQueue, LocalQueue
+from kschedctl.api.queueing import QUEUE_LABEL, ClusterQueue, LocalQueue
 from kschedctl.fixes.kueue.changes import (
     WORKLOAD,
     AdmissionProposal,
@@ -21,7 +21,6 @@ from kschedctl.fixes.kueue.changes import (
 )
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.queueing.kueue.integrations import QUEUE_LABEL
 from kschedctl.queueing.kueue.queues import is_stopped
 
 _STOP_POLICY = "/spec/stopPolicy"

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kschedctl.api.objects import Struct
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.fixes.kueue.changes import AdmissionProposal
+from kschedctl.fixes.kueue.changes import WORKLOAD, AdmissionProposal, ObjectPatch, get_last_key
 from kschedctl.fixes.kueue.queue_objects import search_queue_corrections
 from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.kueue.workload import search_fewer_pods, search_higher_priorities
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS
-from kschedctl.replay.waiting_elsewhere.kueue import is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import find_unread_kinds, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted, first_few
 
 MOST_FIXES, MOST_WORKLOADS = 3, 3
@@ -27,17 +29,24 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 
 
 def add_admission_fixes(
-    cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str
+    cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with the fixes of the first Workloads of Kueue among them.
+    """Return the entries with fixes for the first Workloads of Kueue among them, and for the first new jobs.
 
-    ``now`` is the RFC 3339 time of the replays, or empty.
+    ``manifests`` are the jobs that the cluster does not have. ``now`` is the RFC 3339 time of the replays, or empty.
     """
     titles = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
-    workloads = [entry.resource for entry in entries if entry.resource in titles][:MOST_WORKLOADS]
+    try:
+        new_workloads = build_new_workloads(cluster, manifests, now)
+    except InputError:
+        new_workloads = {}
+    for title, of_job in new_workloads.items():
+        titles.setdefault(title, of_job[-1])  # of several Workloads, the last one gets quota last
+    cluster = cluster.with_objects({WORKLOAD: [w for of_job in new_workloads.values() for w in of_job]})
+    waiting = [e.resource for e in entries if e.resource in titles and e.state is WaitingState.NOT_ADMITTED]
     return tuple(
         replace(entry, fixes=find_admission_fixes(cluster, titles[entry.resource], now))
-        if entry.resource in workloads
+        if entry.resource in waiting[:MOST_WORKLOADS]
         else entry
         for entry in entries
     )
@@ -48,7 +57,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
     There are none if Kueue would admit the Workload anyway, or if Kueue cannot be replayed.
     """
-    if not is_waiting(workload) or any(cluster.gap(kind) is not None for kind in NEEDED_KINDS):
+    if not is_waiting(workload) or find_unread_kinds(cluster):
         return ()
     try:
         trials = AdmissionTrials(cluster, workload, parse_time(now))
@@ -80,7 +89,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
     holds: bool | None = None
     preempted: tuple[str, ...] = ()
     if trial is None:
-        text = f"it is not verified: fill in {', '.join(proposal.needs_values)} first"
+        text = f"not verified: fill in {', '.join(proposal.needs_values)} first"
         costs.append(FixCost(CostKind.NEEDS_VALUES, text))
     else:
         placement = trials.place_pods(trial)
@@ -91,12 +100,15 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         harm = trials.find_harm(trial)
         preempted = tuple(f"Workload {key}" for key in harm.preempted)
         costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+    summary = proposal.summary[:1].upper() + proposal.summary[1:]
+    if edits := [text for patch in proposal.patches if (text := _describe_edit(trials, patch))]:
+        summary += f" ({'; '.join(edits)})"
     return Remedy(
-        summary=proposal.summary[:1].upper() + proposal.summary[1:],
+        summary=summary,
         by=proposal.by,
         weakens=None,
         opens=(),
-        commands=tuple(patch.command for patch in proposal.patches),
+        commands=tuple(patch.command for patch in proposal.patches if trials.has_object(patch.target)),
         changes=tuple(patch.to_document() for patch in proposal.patches),
         kinds=(proposal.kind,),
         victims=preempted,
@@ -106,6 +118,15 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         manifests=proposal.manifests,
         costs=(*costs, *proposal.costs),
     )
+
+
+def _describe_edit(trials: AdmissionTrials, patch: ObjectPatch) -> str:
+    """Describe what to write into the manifest of a new job, or return "" for an object that exists."""
+    if trials.has_object(patch.target):
+        return ""
+    kind, _, name = patch.target
+    edits = (f"{get_last_key(operation)}: {json.dumps(operation['value'])}" for operation in patch.operations)
+    return f"in the manifest of {kind} {name}, set {', '.join(edits)}"
 
 
 def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:

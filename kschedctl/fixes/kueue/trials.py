@@ -11,7 +11,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.kueue.changes import AdmissionProposal
+from kschedctl.fixes.kueue.changes import AdmissionProposal, get_workload_target
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
@@ -72,6 +72,11 @@ class AdmissionTrials:
         """The object of each Workload."""
         workloads = self.cluster.kueue_workloads
         return {f"{w.metadata.namespace}/{w.metadata.name}": find_job(w, self.cluster) for w in workloads}
+
+    def has_object(self, owner: Owner) -> bool:
+        """Return whether the cluster has the object, which is false for the new Workload and for its job."""
+        is_new = not self.workload.metadata.uid
+        return not is_new or owner not in (self.job, get_workload_target(self.workload))
 
     def _replay(self, cluster: Cluster) -> AdmissionTrial:
         """Replay Kueue until nothing changes. Raises InputError."""

@@ -29,6 +29,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.replay.edits import ObjectKey
 
 By = Literal["author", "operator"]
+"""The person who can make a change: the author of the workload or the operator of the cluster."""
 
 
 class ObjectEdit(NamedTuple):
@@ -115,7 +116,8 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
     """Apply the fixes in order, and return each edited object before and after."""
     objects: dict[ObjectKey, EditedObject] = {}
-    for edit in (edit for change in changes for edit in change.edits):
+    edits = (edit for change in changes for edit in change.edits)
+    for edit in edits:
         edited_object = objects.get(edit.key)
         if edited_object is None:
             before = read(edit.key)
@@ -134,8 +136,8 @@ def build_object_reader(cluster: Cluster) -> ObjectReader:
             return cluster.pod(key.namespace, key.name)
         if key.kind not in objects_by_kind:
             objects = getattr(cluster, FIELDS[key.kind])
-            objects_by_kind[key.kind] = {ObjectKey.of(obj)[1:]: obj for obj in objects}
-        return objects_by_kind[key.kind].get(key[1:])
+            objects_by_kind[key.kind] = {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
+        return objects_by_kind[key.kind].get((key.namespace, key.name))
 
     return read
 
@@ -159,11 +161,13 @@ MUTABLE_VOLUME_FIELDS = frozenset(
 
 def _is_pod_update_valid(before: Pod, after: Pod) -> bool:
     """Return whether the update only adds tolerations or, for a pod on a node, resizes containers."""
-    old_tolerations = before.spec.tolerations
     if before.spec.node_name:
         after = _restore_resources(before, after)
+
+    old_tolerations = before.spec.tolerations
+    are_tolerations_kept = after.spec.tolerations[: len(old_tolerations)] == old_tolerations
     are_other_fields_equal = {**asdict(after.spec), "tolerations": old_tolerations} == asdict(before.spec)
-    return are_other_fields_equal and after.spec.tolerations[: len(old_tolerations)] == old_tolerations
+    return are_tolerations_kept and are_other_fields_equal
 
 
 def _restore_resources(before: Pod, after: Pod) -> Pod:
@@ -184,17 +188,18 @@ def _restore_resources(before: Pod, after: Pod) -> Pod:
 
 def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
     """Return whether the update only binds an unbound claim to a volume."""
-    new_spec = {**asdict(after.spec), "volume_name": before.spec.volume_name or after.spec.volume_name}
-    bound_spec = {**asdict(before.spec), "volume_name": new_spec["volume_name"]}
-    return new_spec == bound_spec and before.spec.volume_name in ("", after.spec.volume_name)
+    if before.spec.volume_name not in ("", after.spec.volume_name):
+        return False
+    bound_spec = {**asdict(before.spec), "volume_name": after.spec.volume_name}
+    return asdict(after.spec) == bound_spec
 
 
 def _is_volume_update_valid(before: PersistentVolume, after: PersistentVolume) -> bool:
     """Return whether the update changes no immutable field of the volume. Node affinity may be set once."""
     old, new = asdict(before.spec), asdict(after.spec)
-    immutable_fields = (
-        old.keys() - MUTABLE_VOLUME_FIELDS - ({"node_affinity"} if before.spec.node_affinity is None else set())
-    )
+    immutable_fields = old.keys() - MUTABLE_VOLUME_FIELDS
+    if before.spec.node_affinity is None:
+        immutable_fields = immutable_fields - {"node_affinity"}
     return all(old[name] == new[name] for name in immutable_fields)
 
 

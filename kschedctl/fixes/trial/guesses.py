@@ -31,8 +31,9 @@ def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[
 def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
     """Yield the taints and labels that mention the resource or its kind of device."""
     domain, _, name = resource.rpartition("/")
-    words = {word.lower() for word in DEVICE_WORD.findall(name)}
-    words |= {"accelerator"} if "gpu" in words else set()
+    words = _find_device_words(name)
+    if "gpu" in words:
+        words.add("accelerator")  # a GPU may be marked by the more general word
     for taint in taints:
         if taint.key == resource or not words.isdisjoint(_find_device_words(f"{taint.key}={taint.value}")):
             yield f"taint {taint}"
@@ -54,7 +55,8 @@ PLATFORMS = {
     ARCH: frozenset({"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}),
 }
 """Label -> the values that an image can be built for. No value is a misspelling of another or can replace it."""
-_BY_NAME = {label.rpartition("/")[2]: label for label in PLATFORMS}
+_LABELS_BY_NAME = {label.rpartition("/")[2]: label for label in PLATFORMS}
+"""Name without its prefix, os or arch -> label."""
 
 
 def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
@@ -69,7 +71,7 @@ def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
     """
     platform: dict[str, str] = {}
     for key, value in _iter_platform_hints(pod, selectors):
-        label = _BY_NAME.get(key.rpartition("/")[2], "")
+        label = _LABELS_BY_NAME.get(key.rpartition("/")[2], "")
         if label and value in PLATFORMS[label]:
             platform.setdefault(label, value)
     return platform
@@ -85,8 +87,11 @@ def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]
         yield from pod.spec.node_selector.items()
 
 
-def runs_on_no_feasible_node(pod: Pod, cycle: Cycle) -> bool:
-    """Return whether each feasible node has another platform than the pod's image is built for."""
+def lacks_feasible_node_for_image(pod: Pod, cycle: Cycle) -> bool:
+    """Return whether there are feasible nodes, but the pod's image is built for another platform than all of them.
+
+    A feasible node without the platform's label may have any platform.
+    """
     for label, value in find_image_platform(pod, selectors=False).items():
         column = cycle.view.nodes.label(label)
         codes = column.codes[cycle.feasible].tolist()

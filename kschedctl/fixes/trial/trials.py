@@ -97,34 +97,35 @@ class Trials:
         self.key = ObjectKey.of(as_read)
         self._read = build_object_reader(scheduler.cluster)
         self._as_read = as_read
-        self._known: dict[frozenset[Fix], RemedyTrial] = {}
-        self._room: dict[tuple[Fix, ...], bool] = {}
+        self._trials_by_changes: dict[frozenset[Fix], RemedyTrial] = {}
+        self._can_preempt_by_changes: dict[tuple[Fix, ...], bool] = {}
         self.replayed = 0
         self.base = self.replay(())
 
     def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
         """Return the trial of these changes, applied in this order. Equal sets are replayed once."""
         ordered_changes = tuple(changes)
-        name = frozenset(ordered_changes)
-        if name not in self._known:
-            self._known[name] = self._run_cycle(ordered_changes)
-        return self._known[name]
+        change_set = frozenset(ordered_changes)
+        if change_set not in self._trials_by_changes:
+            self._trials_by_changes[change_set] = self._run_cycle(ordered_changes)
+        return self._trials_by_changes[change_set]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether preemption can make room for the pod after the changes, at the priority it then has."""
-        if changes not in self._room:
+        if changes not in self._can_preempt_by_changes:
             trial = self.replay(changes)
-            cycle = trial.cycle
-            self._room[changes] = cycle is not None and bool(trial.nominated or add_preemption(trial, cycle).nominated)
-        return self._room[changes]
+            if trial.cycle is not None and not trial.nominated:
+                trial = add_preemption(trial, trial.cycle)
+            self._can_preempt_by_changes[changes] = bool(trial.nominated)
+        return self._can_preempt_by_changes[changes]
 
     def find_single_trials(self, kind: FixKind) -> list[RemedyTrial]:
         """Return all trials so far that consist of a single change of this kind."""
-        alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
-        return [trial for trial in alone if trial.changes[0].kind == kind]
+        single_trials = [trial for trial in self._trials_by_changes.values() if len(trial.changes) == 1]
+        return [trial for trial in single_trials if trial.changes[0].kind == kind]
 
     def read(self, key: ObjectKey) -> Struct | None:
-        """Return an object as it was before the changes."""
+        """Return an object as it was before the changes, or None if there is none with this key."""
         return self._as_read if key == self.key else self._read(key)
 
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
@@ -132,24 +133,25 @@ class Trials:
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
         view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
+
+        # Admit the changed pod. If admission denies it or no profile serves it, there is no cycle.
         target_pod = edits[self.key].after if self.key in edits else self._as_read
         assert isinstance(target_pod, Pod)
-        readmitted = (
-            readmit_pod(self._as_read, target_pod, view.cluster) if is_stored(target_pod, view.cluster) else target_pod
-        )
-        if readmitted is None:
+        readmitted_pod: Pod | None = target_pod
+        if is_stored(target_pod, view.cluster):
+            readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
+        if readmitted_pod is None:
             return RemedyTrial(
                 self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
             )
-        pod = build_stored_pod(readmitted, view)
+        pod = build_stored_pod(readmitted_pod, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
             return RemedyTrial(self.scheduler, changes, edits, own=target_pod, pod=pod, framework=None, cycle=None)
+
         cycle = run_cycle(framework, info, view)
-        narrowing = (
-            kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
-        )
+        unconsulted = (*unknown, *cycle.consultation.unknown)
         trial = RemedyTrial(
             self.scheduler,
             changes,
@@ -158,7 +160,7 @@ class Trials:
             pod=pod,
             framework=framework,
             cycle=cycle,
-            unheard=tuple(narrowing),
+            unheard=tuple(extender for extender in unconsulted if extender.dependency.effect is Effect.NARROWS),
         )
         if trial.fits or not trial.raises_priority:
             return trial
@@ -166,16 +168,19 @@ class Trials:
 
 
 def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """Return the trial with the node that preemption nominates and the victims there, if it nominates one."""
+    """Return the trial with the node that preemption nominates and the victims there.
+
+    The trial stays as it is if preemption nominates no node or the cycle ended before PostFilter.
+    """
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     for result in run_post_filter(cycle).results.values():
         if result.nominated_node and isinstance(result.report, Preemption):
-            return _with_victims(trial, cycle.view, result.nominated_node, result.report)
+            return _add_victims(trial, cycle.view, result.nominated_node, result.report)
     return trial
 
 
-def _with_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node and the victims that preemption chose there."""
     candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[node]))
@@ -185,14 +190,18 @@ def _with_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preempt
 
 
 def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
-    """Describe what is lost with the victims: pods without a controller and guarantees of PDBs.
+    """Describe what is lost with the victims: pods without a controller and violations of PDBs.
 
-    Victims that are already being deleted lose nothing by the preemption.
+    The text is empty if nothing is lost. Pods that are already being deleted are not counted as lost.
     """
-    living_victims = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
+    living_victims = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
     uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
-    harms = [f"no controller owns {', '.join(uncontrolled_pods)}"] * bool(uncontrolled_pods)
-    harms += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
+    harms = []
+    if uncontrolled_pods:
+        harms.append(f"no controller owns {', '.join(uncontrolled_pods)}")
+    if violations:
+        verb = "eviction violates" if violations == 1 else "evictions violate"
+        harms.append(f"{violations} {verb} a PodDisruptionBudget")
     return "; ".join(harms)
 
 
@@ -214,14 +223,17 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
     if not edits:
         return view
     view = _fork_with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
+
     index = view.nodes.index
-    nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
-    added_nodes = [
-        (index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before
-    ]
+    node_edits = [(key, edit) for key, edit in edits.items() if key.kind == "Node"]
+    changed_nodes = {index[key.name]: edit.after for key, edit in node_edits if edit.before}
+    added_nodes = [(index[edit.like], edit.after) for key, edit in node_edits if not edit.before]
     cluster = apply_edits_to_cluster(view.cluster, edits)
-    is_unchanged = cluster is view.cluster and not nodes and not added_nodes
-    fork = view.fork() if is_unchanged else view.with_changes(cluster, nodes, added_nodes)  # type: ignore[arg-type]
+    if cluster is view.cluster and not node_edits:
+        fork = view.fork()
+    else:
+        fork = view.with_changes(cluster, changed_nodes, added_nodes)  # type: ignore[arg-type]
+
     for key, edit in edits.items():
         if key.kind == "Pod":
             _apply_pod_edit(fork, key, edit)
@@ -246,6 +258,7 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
+    # The cached fork has the placements of the cluster, which may differ from those of the view.
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
         position = Position(number)
@@ -270,6 +283,7 @@ def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObj
         for key, after in objects_by_key.items():
             index = bisect_left(objects, key[1:], key=object_key)
             exists = index < len(objects) and object_key(objects[index]) == key[1:]
+            # Replace, delete or insert the object, of which the sorted list has one or none.
             objects[index : index + exists] = [] if after is None else [after]
         new_objects: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: new_objects})
@@ -281,21 +295,25 @@ def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObj
 
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     """Delete the edited pod from the view, move it, or add it as a copy of another pod."""
-    after = edit.after
-    row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
-    found_position = view.pods.find_position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
-    assert found_position is not None
-    position = found_position
+    existing_key = f"{key.namespace}/{key.name}" if edit.before else edit.like
+    position = view.pods.find_position(existing_key)
+    assert position is not None
     if edit.before is None:
         (position,) = view.clone(position, 1)
     elif view.node[position] >= 0:
         view.forget(position)
+
+    after = edit.after
+    row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
     if row is not None:
         view.assume(position, row)
 
 
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
-    """Return the changed pod as admission would change it again, or None if admission denies it."""
+    """Return the changed pod as admission would change it again, or None if admission denies it.
+
+    A pod that is updated in place, or whose spec did not change, is not admitted again.
+    """
     if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
         return after
     runtime_class = find_runtime_class(after, cluster)
@@ -313,14 +331,14 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
 def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
     """Return the pod's RuntimeClass, or None if the pod names none or the class was not read."""
     name = pod.spec.runtime_class_name
-    return next((known for known in cluster.runtime_classes if known.metadata.name == name), None) if name else None
+    if not name:
+        return None
+    return next((known for known in cluster.runtime_classes if known.metadata.name == name), None)
 
 
 def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Return whether the nodeSelector conflicts with the RuntimeClass's node selector, so that admission denies the
-    pod.
-    """
+    """Return whether admission denies the pod because its nodeSelector conflicts with that of its RuntimeClass."""
     if runtime_class.scheduling is None:
         return False
-    selector = pod.spec.node_selector
-    return any(selector.get(key, value) != value for key, value in runtime_class.scheduling.node_selector.items())
+    pod_selector = pod.spec.node_selector
+    return any(pod_selector.get(key, value) != value for key, value in runtime_class.scheduling.node_selector.items())

@@ -10,22 +10,22 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import PodSpec
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, Verdicts, select_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"
 
 
-class NodeRefusal(NamedTuple):
-    """A plugin's rejection of a node."""
+class NodeRejection(NamedTuple):
+    """A plugin's rejection of a node, or PreFilter's rejection of all nodes."""
 
     plugin: str
     reason: str
+    """The plugin's reason as upstream words it; empty if PreFilter only left out the node."""
     fact: AnyFact | None
-    rejection: Rejection | None = None
+    """The figures behind the reason, or None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +48,31 @@ class TriedNode:
         assert self.row is not None
         return self.row
 
-    def find_rejections(self) -> list[NodeRefusal]:
+    def find_rejections(self) -> list[NodeRejection]:
         """Return the node's rejections in the profile's order, or only PreFilter's rejection if that rejects all
         nodes.
+
+        Plugins whose PreFilter left out the node come last. The list is empty if no cycle was replayed.
         """
         if self.trial.cycle is None:
             return []
         outcome = self.cycle.pre_filter
         if outcome.status.rejected and outcome.plugin:
             result = outcome.results[outcome.plugin]
-            return [NodeRefusal(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
+            return [NodeRejection(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
-        node_refusals = [
-            NodeRefusal(plugin, rejection.reason, _build_fact(rejection, self.row), rejection)
+        node_rejections = [
+            NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row))
             for plugin, verdict in self._get_verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
         if not select_allowed_nodes(outcome, self.cycle.view)[self.row]:
-            refusing = {refusal.plugin for refusal in node_refusals}
-            node_refusals += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
-        return node_refusals
+            rejecting_plugins = {rejection.plugin for rejection in node_rejections}
+            narrowing_plugins = [plugin for plugin in outcome.narrowed_by if plugin not in rejecting_plugins]
+            node_rejections += [NodeRejection(plugin, "", None) for plugin in narrowing_plugins]
+        return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:
         """Return the Filter verdicts that decided about the node, which may consider nominated pods."""
@@ -94,8 +97,8 @@ def collect_label_keys(cycle: Cycle) -> set[str]:
 
 def collect_node_selection_keys(spec: PodSpec) -> set[str]:
     """Collect the node labels that the pod's nodeSelector and required node affinity name."""
-    own = spec.affinity.node_affinity if spec.affinity else None
-    required = own.required_during_scheduling_ignored_during_execution if own else None
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     terms = required.node_selector_terms if required else ()
     return {*spec.node_selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
 
@@ -113,10 +116,12 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     nodes = trial.scheduler.view.nodes
     existing_hosts = nodes.index if key == NODE_NAME_FIELD else nodes.label(HOSTNAME).values
     hosts = list(values)
-    return hosts[0] if hosts and not any(host in existing_hosts for host in hosts) else ""
+    if not hosts or any(host in existing_hosts for host in hosts):
+        return ""
+    return hosts[0]
 
 
-ProposeFixes = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]
+ProposeFixes = Callable[[TriedNode, NodeRejection], Iterator[Fix]]
 """Proposes fixes for a rejection of a node."""
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
@@ -42,6 +42,7 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BINDING_ANNOTATIONS = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
 """The annotations that the binding of a claim leaves on it."""
 ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
+"""Maps a claim to the changed claim."""
 
 
 class PodClaim(NamedTuple):
@@ -104,17 +105,20 @@ def adapt_to_volume(
     differences = []
     class_name = get_volume_class(volume)
     size = claim.spec.resources.requests.get("storage")
+
     if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
     if to_billionths(parse_volume_storage(volume)) < to_billionths(parse_requested_storage(claim)):
-        smaller = str(volume.spec.capacity.get("storage", "0"))
-        adapted = with_size(adapted, smaller)
-        differences.append(f"{smaller} instead of {size}")
+        volume_size = str(volume.spec.capacity.get("storage", "0"))
+        adapted = with_size(adapted, volume_size)
+        differences.append(f"{volume_size} instead of {size}")
+
     spec = adapted.spec
-    modes = volume.spec.access_modes
-    if not set(spec.access_modes) <= set(modes):
-        spec = replace(spec, access_modes=tuple(m for m in spec.access_modes if m in modes) or modes)
+    volume_modes = volume.spec.access_modes
+    if not set(spec.access_modes) <= set(volume_modes):
+        common_modes = tuple(mode for mode in spec.access_modes if mode in volume_modes)
+        spec = replace(spec, access_modes=common_modes or volume_modes)
         differences.append(f"{'+'.join(spec.access_modes)} instead of {'+'.join(claim.spec.access_modes)}")
     if (spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
         spec = replace(spec, volume_mode=volume.spec.volume_mode)
@@ -129,9 +133,11 @@ def adapt_to_volume(
 
 
 def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Return whether the volume matches the claim's selector, which is always so without a selector."""
+    """Return whether the volume matches the claim's selector, if any. An invalid selector matches no volume."""
+    if claim.spec.selector is None:
+        return True
     try:
-        selector = EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
+        selector = selector_from_api(claim.spec.selector)
     except SelectorError:
         return False
     return selector.matches(volume.metadata.labels)
@@ -145,21 +151,26 @@ def build_binding(
     If the class delays binding, the claim change is None and the volume merely becomes available.
     """
 
-    def make_available(known: PersistentVolume | None) -> PersistentVolume:
-        """Return the volume without its reservation."""
-        base_volume = known or volume
+    def make_available(existing: PersistentVolume | None) -> PersistentVolume:
+        """Return the volume, which may not exist yet, without its reservation."""
+        base_volume = existing or volume
         return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
+    def bind_to_claim(existing: PersistentVolume | None) -> PersistentVolume:
+        """Return the volume bound to the claim."""
+        return bind_volume(make_available(existing), claim)
+
+    def bind_to_volume(existing: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Return the claim bound to the volume."""
+        return bind_claim(existing, volume.metadata.name)
+
     key = ObjectKey.of(volume)
-    name = volume.metadata.name
     if has_delayed_binding(get_claim_class(claim), storage):
         return None, ObjectEdit(key, make_available)
-    return lambda known: bind_claim(known, name), ObjectEdit(
-        key, lambda known: bind_volume(make_available(known), claim)
-    )
+    return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 
-def recreate_claim(
+def iter_claim_recreation_fixes(
     tried: TriedNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
@@ -174,38 +185,40 @@ def recreate_claim(
     """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
     `text` continues the sentence "recreate claim …". A StatefulSet would create the old form of its claim again, so
-    such a claim keeps its spec. For an ephemeral volume, the pod's template is changed as well.
+    there is no fix that changes the spec of such a claim. For an ephemeral volume, the pod's template is changed as
+    well. With `where`, fixes of the same claim count as variants.
     """
-    key = ObjectKey.of(claim)
-    new = change(claim)
     pod = tried.trial.pod
+    new_claim = change(claim)
     deletion = plan_deletion(tried, claim)
-    ephemeral = find_controller(claim.metadata) is not None
-    keeps_spec = reset_claim(new).spec == reset_claim(claim).spec
-    in_set = is_of_stateful_set(pod, claim)
-    if deletion is None or (in_set and not keeps_spec):
+    is_ephemeral = find_controller(claim.metadata) is not None
+    is_in_stateful_set = is_of_stateful_set(pod, claim)
+    keeps_spec = reset_claim(new_claim).spec == reset_claim(claim).spec
+    if deletion is None or (is_in_stateful_set and not keeps_spec):
         return
-    edits = (*deletion.edits, ObjectEdit(key, change), *extra_edits)
-    if ephemeral and not keeps_spec:
+
+    edits = (*deletion.edits, ObjectEdit(ObjectKey.of(claim), change), *extra_edits)
+    if is_ephemeral and not keeps_spec:
+        # The claim is created again with the pod, whose template changes.
         commands = deletion.preparation
-        edits = (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new))))
-    elif ephemeral or in_set:
+        change_template = _build_ephemeral_spec_change(claim.metadata.name, reset_claim(new_claim))
+        edits = (*edits, *build_pod_edits(pod, change_template))
+    elif is_ephemeral or is_in_stateful_set:
         commands = deletion.commands  # a controller creates the claim again
     else:
-        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
+        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new_claim)))
+
     name = format_claim_key(claim)
-    text = f"recreate claim {name}{text}"
-    variant = name if where else None
     yield Fix(
         kind,
         (name, target),
-        text,
+        f"recreate claim {name}{text}",
         by="author",
         edits=edits,
         cost=cost,
         weakens=deletion.weakens,
         commands=commands,
-        variant_of=variant,
+        variant_of=name if where else None,
         where=where,
         price=deletion.price,
     )
@@ -223,21 +236,19 @@ def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeC
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
-    The volume is retained, and then its reference to the old claim's UID is cleared. Reference: Persistent Volumes,
+    The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is
+    gone, if a running pod uses the claim, or if a controller creates the claim. Reference: Persistent Volumes,
     "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
     volume = get_listers(tried.cycle.view).volumes.get(name)
     deletion = plan_deletion(tried, claim)
-    if (
-        volume is None
-        or deletion is None
-        or find_controller(claim.metadata)
-        or is_of_stateful_set(tried.trial.pod, claim)
-    ):
+    if volume is None or deletion is None:
+        return
+    if find_controller(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
         return
 
     def build_new_claim(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -251,8 +262,8 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
         ObjectEdit(volume_key, lambda known: bind_volume(known, build_new_claim(claim))),
     )
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
-    new_claim = replace(reset_claim(claim), spec=claim.spec)
-    commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
+    recreate_command = kubectl.render_forced_replace(key, build_claim_to_apply(claim))
+    commands = (*deletion.preparation, recreate_command, clear_reservation)
     text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(
         FixKind.REMAKE_CLAIM,
@@ -261,13 +272,12 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
         by="author",
         edits=edits,
         cost=cost,
-        weakens="",
         commands=commands,
         price=Price.ROOM,
     )
 
 
-def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
+def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
     """Return a pod change that gives the ephemeral volume behind a claim the spec of another claim."""
 
     def change(pod: Pod) -> Pod:
@@ -286,7 +296,9 @@ def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Ca
 def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
     """Return the ephemeral volume source with the claim's spec in its template."""
     template = source.volume_claim_template
-    return replace(source, volume_claim_template=template and replace(template, spec=claim.spec))
+    if template is None:
+        return source
+    return replace(source, volume_claim_template=replace(template, spec=claim.spec))
 
 
 def build_claim_to_apply(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -325,14 +337,14 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
         return Deletion((delete_command,))
     volume = get_listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        loss = f"nothing records any longer that the data of claim {format_claim_key(claim)} are on volume {name}"
+        loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = retain_volume(volume)
     loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     policy_text = f"reclaim policy {RETAIN}"
     if policy != RETAIN:
-        policy_text = f"reclaim policy {policy or 'not known'}, so make it {RETAIN} first"
+        policy_text = f"reclaim policy {policy or 'unknown'}, so set it to {RETAIN} first"
     return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
 
 
@@ -351,7 +363,10 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
 
 
 def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a pod on a node uses the claim, which protects the claim from deletion."""
+    """Return whether a pod on a node uses the claim, which protects the claim from deletion.
+
+    Pods that the trial deletes do not count.
+    """
     pods = tried.trial.scheduler.cluster.pods
     name = claim.metadata.name
     namespace = claim.metadata.namespace

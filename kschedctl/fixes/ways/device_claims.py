@@ -31,6 +31,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
+"""The costs of the fixes."""
 MOST_CLASSES = 4
 """The most DeviceClasses that are proposed for a new claim."""
 CREATION_KINDS = {
@@ -44,37 +45,38 @@ SpecChange = Callable[[DeviceClaim], DeviceClaim]
 """A change of the devices part of a claim's spec."""
 
 
-def fix_device_claims(tried: TriedNode) -> Iterator[Fix]:
+def iter_device_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first claim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
-        fixes = list(_fix_reference(tried, reference))
+        fixes = list(_iter_reference_fixes(tried, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _fix_reference(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
     """Yield fixes for the claim behind one of the pod's claim references."""
-    name = find_claim_name(tried.trial.pod, reference)
+    pod = tried.trial.pod
+    name = find_claim_name(pod, reference)
+    template_name = reference.resource_claim_template_name
     if name is None:
-        if reference.resource_claim_template_name is not None and not _is_recorded_in_status(
-            tried.trial.pod, reference
-        ):
-            yield from _fix_missing_generation(tried, reference, reference.resource_claim_template_name)
+        # The controller may have recorded in the pod's status that the reference needs no claim.
+        if template_name is not None and not _is_recorded_in_status(pod, reference):
+            yield from _iter_generation_fixes(tried, reference, template_name)
         return
+
     claim = find_claim(tried, name)
-    if claim is None and reference.resource_claim_template_name is not None:
-        yield from _fix_missing_generation(tried, reference, reference.resource_claim_template_name)
+    if claim is None and template_name is not None:
+        yield from _iter_generation_fixes(tried, reference, template_name)
     elif claim is None:
-        yield from _fix_missing_claim(tried, reference, name)
+        yield from _iter_missing_claim_fixes(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_format_key(claim)}, which is being deleted"
-        yield from _recreate_claim(tried, claim, text, _reset_claim)
-    elif reference.resource_claim_name is None and not _is_owned_by(tried.trial.pod, claim):
-        pod = tried.trial.pod
+        yield from _iter_recreation_fixes(tried, claim, text, _reset_claim)
+    elif reference.resource_claim_name is None and not _is_owned_by(pod, claim):
         name_text = f"ResourceClaim {_format_key(claim)}"
-        text = f"delete {name_text}, which is not the pod's, so that one of its own is made in its place"
-        yield from _recreate_claim(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
+        text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
+        yield from _iter_recreation_fixes(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
@@ -93,8 +95,8 @@ def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
 def find_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
     """Return the claim of this name in the pod's namespace, or None."""
     namespace = tried.trial.pod.metadata.namespace
-    known = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
-    return next((claim for claim in known if claim.metadata.name == name), None)
+    claims = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
+    return next((claim for claim in claims if claim.metadata.name == name), None)
 
 
 def _format_key(claim: ResourceClaim) -> str:
@@ -108,28 +110,27 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
     return controller is not None and controller.uid == pod.metadata.uid
 
 
-# -- claims that are not there ---------------------------------------------------------------------------------------
+# -- claims that do not exist ----------------------------------------------------------------------------------------
 
 
-def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
+def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes that use a claim with a similar name, or create the claim with a request for one device."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
-        edits = build_pod_edits(pod, _refer_to_claim(reference.name, similar_name))
+        edits = build_pod_edits(pod, _build_reference_change(reference.name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
-        new_claim = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
+        new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
-        yield _build_creation_fix(
-            key, new_claim, class_.metadata.name, (ObjectEdit(key, _create(new_claim)),), CREATE + rank
-        )
+        edits = (ObjectEdit(key, _build_creation_change(new_claim)),)
+        yield _build_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
 
 
-def _create(new_object: Struct) -> Callable[[object], Struct]:
-    """Return a change that replaces whatever there is by a new object."""
+def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
+    """Return a change that creates the object, or replaces an existing one by it."""
     return lambda _: new_object
 
 
@@ -148,20 +149,19 @@ def _build_creation_fix(
         by="author",
         edits=edits,
         cost=cost,
-        weakens="",
         commands=commands,
         variant_of=key,
         where=where,
     )
 
 
-def _request_one_device(device_class: str) -> ResourceClaimSpec:
+def _build_single_device_spec(device_class: str) -> ResourceClaimSpec:
     """Return a claim spec that requests one device of the class."""
     exactly = ExactDeviceRequest(device_class, allocation_mode="ExactCount", count=1)
     return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
 
 
-def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
+def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that makes a reference use another claim."""
 
     def change(pod: Pod) -> Pod:
@@ -175,33 +175,36 @@ def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
-    """Yield the fix that generates the claim from its template, or fixes for a missing template."""
+def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
+    """Yield the fix that generates the claim from its template, or fixes for a missing template.
+
+    The latter use a template with a similar name, or create the template with a request for one device.
+    """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     templates = {
         template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
     }
     if template in templates:
-        text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
-        edits = _generate_claim(pod, reference, templates[template].spec.spec)
+        text = f"let the resourceclaim controller of kube-controller-manager create the claim from template {template}"
+        edits = _build_generation_edits(pod, reference, templates[template].spec.spec)
         yield Fix(
             FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, by="operator", edits=edits, cost=GENERATE
         )
         return
     for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
-        edits = _generate_claim(pod, reference, templates[similar_name].spec.spec, similar_name)
+        edits = _build_generation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
         yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
-        spec = _request_one_device(class_.metadata.name)
+        spec = _build_single_device_spec(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new)
-        edits = (ObjectEdit(key, _create(new)), *_generate_claim(pod, reference, spec))
+        edits = (ObjectEdit(key, _build_creation_change(new)), *_build_generation_edits(pod, reference, spec))
         yield _build_creation_fix(key, new, class_.metadata.name, edits, CREATE + rank)
 
 
-def _generate_claim(
+def _build_generation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
     """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
@@ -229,7 +232,7 @@ def _generate_claim(
     return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change)
 
 
-# -- claims made anew ------------------------------------------------------------------------------------------------
+# -- claims to recreate ----------------------------------------------------------------------------------------------
 
 
 def _reset_claim(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
@@ -244,7 +247,7 @@ def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def _recreate_claim(
+def _iter_recreation_fixes(
     tried: TriedNode,
     claim: ResourceClaim,
     text: str,
@@ -259,7 +262,7 @@ def _recreate_claim(
     is_generated = find_controller(claim.metadata) is not None
     creation_commands = () if is_generated else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
     commands = (kubectl.render_delete(key), *creation_commands)
-    weakens = f"ResourceClaim {_format_key(claim)} gives its devices back" if claim.status.allocation else ""
+    weakens = f"ResourceClaim {_format_key(claim)} loses its devices" if claim.status.allocation else ""
     yield Fix(
         FixKind.REMAKE_RESOURCE_CLAIM,
         key,
@@ -286,9 +289,10 @@ def build_spec_change_fix(
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates a claim with another spec, and also its template if there is one.
+    """Build the fix that recreates a claim with another spec, and also its template if the claim was generated.
 
-    `text_end` ends the sentence "recreate ResourceClaim …". With `where`, fixes of the same claim count as variants.
+    A template that is gone is created again. `text_end` ends the sentence "recreate ResourceClaim …". With `where`,
+    fixes of the same claim count as variants.
     """
     key = ObjectKey.of(claim)
 
@@ -302,26 +306,29 @@ def build_spec_change_fix(
         inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
         return replace(known, spec=replace(known.spec, spec=inner))
 
-    name = _find_template_name(tried.trial.pod, claim)
+    new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
-    commands: tuple[str, ...] = (kubectl.render_recreate(key, claim, recreate_with_change(claim)),)
-    text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
-    if name is not None:
-        template_key = ObjectKey("ResourceClaimTemplate", key.namespace, name)
-        template = _find_template(tried, name)
+    template_name = _find_template_name(tried.trial.pod, claim)
+    template = _find_template(tried, template_name) if template_name is not None else None
+    commands: tuple[str, ...]
+    if template_name is None:
+        commands = (kubectl.render_recreate(key, claim, new_claim),)
+        text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
+    elif template is not None:
+        template_key = ObjectKey.of(template)
+        edits = (ObjectEdit(template_key, change_template), *edits)
+        recreate_template = kubectl.render_recreate(template_key, template, change_template(template))
+        commands = (recreate_template, kubectl.render_delete(key))
+        text = f"recreate {template_key} and the pod's claim{text_end}"
+    else:
         new_template = ResourceClaimTemplate(
-            ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=recreate_with_change(claim).spec)
+            ObjectMeta(template_name, key.namespace), ResourceClaimTemplateSpec(spec=new_claim.spec)
         )
-        template_command = (
-            kubectl.render_recreate(template_key, template, change_template(template)) if template else None
-        )
-        edits = (ObjectEdit(template_key, change_template if template else _create(new_template)), *edits)
-        commands = (
-            template_command or kubectl.render_apply(kubectl.build_manifest(template_key, new_template)),
-            kubectl.render_delete(key),
-        )
-        verbs = f"recreate {template_key} and" if template else f"create {template_key} and recreate"
-        text = f"{verbs} the pod's claim{text_end}"
+        template_key = ObjectKey.of(new_template)
+        edits = (ObjectEdit(template_key, _build_creation_change(new_template)), *edits)
+        create_template = kubectl.render_apply(kubectl.build_manifest(template_key, new_template))
+        commands = (create_template, kubectl.render_delete(key))
+        text = f"create {template_key} and recreate the pod's claim{text_end}"
     return Fix(
         kind,
         (key, target),
@@ -340,9 +347,9 @@ def build_spec_change_fix(
 def render_claim_recreation(claim: ResourceClaim) -> str:
     """Return the command that recreates the claim. If a controller recreates it, deleting it is enough."""
     key = ObjectKey.of(claim)
-    return (
-        kubectl.render_delete(key) if find_controller(claim.metadata) else kubectl.render_recreate_with_patch(key, {})
-    )
+    if find_controller(claim.metadata):
+        return kubectl.render_delete(key)
+    return kubectl.render_recreate_with_patch(key, {})
 
 
 def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:

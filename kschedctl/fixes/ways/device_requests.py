@@ -30,6 +30,7 @@ from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
+from kschedctl.text.counts import counted
 
 CORRECT, CREATE_CLASS, FEWER, OTHER_CLASS, TOLERATE, DROP, DROP_REQUEST = 10, 25, 30, 35, 40, 45, 55
 MOST_CLASSES = 4
@@ -42,22 +43,24 @@ DeviceRequestT = TypeVar("DeviceRequestT", ExactDeviceRequest, DeviceSubRequest)
 class DeviceRequestChange(Protocol):
     """A change of a device request that keeps its type."""
 
-    def __call__(self, asked: DeviceRequestT) -> DeviceRequestT: ...
+    def __call__(self, request: DeviceRequestT, /) -> DeviceRequestT: ...
 
 
-def change_requests(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that change the requests that the node's devices cannot satisfy."""
     for request in fact.requests:
         claim = _find_own_claim(tried, request)
-        if claim is None or any(device_request.device_class_name for device_request in claim.spec.devices.requests):
-            continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
-        yield from _request_fewer(tried, claim, request, fact.together)
+        if claim is None:
+            continue  # the request is for the pod's extended resources
+        if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
+            continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
+        yield from _iter_fewer_devices_fixes(tried, claim, request, fact.together)
         for fault in request.faults:
-            yield from _fix_fault(tried, claim, request, fault)
-        yield from _use_other_classes(tried, claim, request.request)
-        yield from _drop_request(tried, claim, request.request)
+            yield from _iter_device_fault_fixes(tried, claim, request, fault)
+        yield from _iter_other_class_fixes(tried, claim, request.request)
+        yield from _iter_request_removal_fixes(tried, claim, request.request)
         if fact.together:
-            yield from _drop_constraints(tried, claim)
+            yield from _iter_constraint_removal_fixes(tried, claim)
 
 
 def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
@@ -70,22 +73,30 @@ def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClai
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _request_fewer(
+def _iter_fewer_devices_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
-    """Yield the fix that requests only the free devices, or one device fewer if requests exclude each other."""
-    wanted = request.wanted
-    count = request.free if wanted is None or not conflicting else wanted - 1
-    if count <= 0 or count == wanted:
+    """Yield the fix that requests only the free devices, or one device fewer if requests exclude each other.
+
+    There is none if no device would remain or the count would stay the same.
+    """
+    old_count = request.wanted  # None for all devices
+    count = old_count - 1 if conflicting and old_count is not None else request.free
+    if count <= 0 or count == old_count:
         return
-    old_count = "all" if wanted is None else str(wanted)
+
+    def change(known: DeviceRequestT) -> DeviceRequestT:
+        """Return the request for this number of devices."""
+        return replace(known, allocation_mode="ExactCount", count=count)
+
+    old_text = "all" if old_count is None else str(old_count)
     yield build_spec_change_fix(
         tried,
         claim,
-        _change_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
+        _build_request_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
-        text_end=f", asking for {count} device{'s' * (count > 1)} instead of {old_count} (request {request.request})",
+        text_end=f", requesting {counted(count, 'device')} instead of {old_text} (request {request.request})",
         cost=FEWER,
     )
 
@@ -93,40 +104,42 @@ def _request_fewer(
 # -- which -----------------------------------------------------------------------------------------------------------
 
 
-def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
+def _iter_device_fault_fixes(
+    tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
+) -> Iterator[Fix]:
     """Yield fixes after which the request accepts devices that have this fault."""
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.is_from_claim:
-            yield _drop_selector(tried, claim, name, fault.expression)
+            yield _build_selector_removal_fix(tried, claim, name, fault.expression)
         case "Tainted":
-            yield _tolerate_taint(tried, claim, name, fault.what)
+            yield _build_toleration_fix(tried, claim, name, fault.what)
         case "WithoutCapacity":
-            what = f", without its capacity (request {name})"
-            change = _change_request(name, lambda asked: replace(asked, capacity=None))
+            text_end = f", without the capacity that request {name} requires"
+            change = _build_request_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
-                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=what, cost=DROP
+                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
         case "WithoutAttribute":
-            yield from _drop_constraints(tried, claim, fault.what)
+            yield from _iter_constraint_removal_fixes(tried, claim, fault.what)
 
 
-def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
+def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
     """Build the fix that drops a CEL selector from the request."""
 
-    def change(asked: DeviceRequestT) -> DeviceRequestT:
+    def change(known: DeviceRequestT) -> DeviceRequestT:
         """Return the request without the selector."""
         remaining_selectors = tuple(
-            selector for selector in asked.selectors if selector.cel is None or selector.cel.expression != expression
+            selector for selector in known.selectors if selector.cel is None or selector.cel.expression != expression
         )
-        return replace(asked, selectors=remaining_selectors)
+        return replace(known, selectors=remaining_selectors)
 
-    text_end = f", without the condition {expression} (request {request_name})"
+    text_end = f", without the selector {expression} (request {request_name})"
     target = request_name, expression
     return build_spec_change_fix(
         tried,
         claim,
-        _change_request(request_name, change),
+        _build_request_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -134,18 +147,18 @@ def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, ex
     )
 
 
-def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
+def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
     """Build the fix that makes the request tolerate a device taint."""
     key = taint.partition(":")[0].partition("=")[0]
 
-    def change(asked: DeviceRequestT) -> DeviceRequestT:
+    def change(known: DeviceRequestT) -> DeviceRequestT:
         """Return the request with the toleration."""
-        return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
+        return replace(known, tolerations=(*known.tolerations, DeviceToleration(key, "Exists")))
 
     return build_spec_change_fix(
         tried,
         claim,
-        _change_request(request_name, change),
+        _build_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the taint {taint} of devices (request {request_name})",
@@ -154,7 +167,7 @@ def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, t
     )
 
 
-def _drop_request(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only one or a constraint names it."""
     top_request = request_name.partition("/")[0]
     devices = claim.spec.devices
@@ -180,32 +193,37 @@ def _drop_request(tried: TriedNode, claim: ResourceClaim, request_name: str) -> 
     )
 
 
-def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
-    """Yield a fix for each of the claim's constraints that drops it. `attribute` limits this to constraints on one
-    attribute.
+def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+    """Yield, for each of the claim's constraints, the fix that drops it.
+
+    `attribute`, unless empty, limits this to constraints on that attribute.
     """
     for constraint in claim.spec.devices.constraints:
         constrained_attribute = constraint.match_attribute or constraint.distinct_attribute or ""
         if attribute in ("", constrained_attribute):
-            relation = "the same" if constraint.match_attribute else "another"
-            target = (constrained_attribute, constraint.requests)
-            what = f", without the constraint that devices have {relation} {constrained_attribute}"
-            change = _remove_constraint(constraint)
+            relation = "the same" if constraint.match_attribute else "a different"
             yield build_spec_change_fix(
-                tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, text_end=what, cost=DROP
+                tried,
+                claim,
+                _build_constraint_removal(constraint),
+                kind=FixKind.DROP_DEVICE_CONSTRAINT,
+                target=(constrained_attribute, constraint.requests),
+                text_end=f", without the constraint that all devices have {relation} {constrained_attribute}",
+                cost=DROP,
             )
 
 
-def _remove_constraint(constraint: DeviceConstraint) -> SpecChange:
+def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
     """Return a spec change that removes the constraint."""
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
-def _use_other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+def _iter_other_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     """Yield fixes that request devices of another existing DeviceClass."""
-    own = _find_class_name(claim, request)
+    current_name = _find_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
-    for name in [name for name in names if name != own][:MOST_CLASSES]:
+    other_names = [name for name in names if name != current_name]
+    for name in other_names[:MOST_CLASSES]:
         yield _build_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
 
 
@@ -221,7 +239,7 @@ def _build_class_fix(
 ) -> Fix:
     """Build the fix that requests devices of another class."""
     what = f" with device class {class_name} instead of {_find_class_name(claim, request)} (request {request})"
-    change = _change_request(request, lambda asked: replace(asked, device_class_name=class_name))
+    change = _build_request_change(request, lambda known: replace(known, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         tried,
@@ -238,7 +256,10 @@ def _build_class_fix(
 
 def _find_class_name(claim: ResourceClaim, request_name: str) -> str:
     """Return the DeviceClass of the claim's request, or an empty string."""
-    return next((asked.device_class_name for full, asked in _iter_requests(claim) if full == request_name), "")
+    for full_name, request in _iter_requests(claim):
+        if full_name == request_name:
+            return request.device_class_name
+    return ""
 
 
 def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
@@ -250,12 +271,14 @@ def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _change_request(name: str, change: DeviceRequestChange) -> SpecChange:
+def _build_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
     """Return a spec change that applies `change` to the request of this name."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:
         """Return the request, changed if it or one of its alternatives has the name."""
-        exactly = change(request.exactly) if request.exactly is not None and request.name == name else request.exactly
+        exactly = request.exactly
+        if exactly is not None and request.name == name:
+            exactly = change(exactly)
         alternatives = tuple(
             change(subrequest) if f"{request.name}/{subrequest.name}" == name else subrequest
             for subrequest in request.first_available
@@ -265,29 +288,33 @@ def _change_request(name: str, change: DeviceRequestChange) -> SpecChange:
     return lambda known: replace(known, requests=tuple(map(change_if_named, known.requests)))
 
 
-# -- classes that are not there --------------------------------------------------------------------------------------
+# -- classes that do not exist ---------------------------------------------------------------------------------------
 
 
-def fix_missing_class(tried: TriedNode) -> Iterator[Fix]:
+def iter_missing_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the first requested DeviceClass that does not exist."""
-    known = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
+    known_classes = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
-        name = find_claim_name(tried.trial.pod, reference)
-        claim = find_claim(tried, name) if name else None
-        for request, asked in _iter_requests(claim) if claim is not None and claim.status.allocation is None else ():
-            if claim is not None and asked.device_class_name not in known:
-                yield from _replace_or_create_class(tried, claim, request, asked.device_class_name)
+        claim_name = find_claim_name(tried.trial.pod, reference)
+        claim = find_claim(tried, claim_name) if claim_name else None
+        if claim is None or claim.status.allocation is not None:
+            continue
+        for request_name, request in _iter_requests(claim):
+            if request.device_class_name not in known_classes:
+                yield from _iter_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
                 return
 
 
-def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+def _iter_class_replacement_fixes(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
     """Yield fixes that request an existing class instead of the missing one, or create the class for a driver."""
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
-    near = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
-    for similar_name in near:
+    similar_names = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
+    for similar_name in similar_names:
         yield _build_class_fix(tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
-    for other in [name for name in names if name not in near][:MOST_CLASSES]:
-        yield _build_class_fix(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
+    other_names = [name for name in names if name not in similar_names]
+    for other_name in other_names[:MOST_CLASSES]:
+        yield _build_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
+
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
     for rank, driver in enumerate(list(drivers)[:MOST_CLASSES]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
@@ -301,15 +328,14 @@ def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: st
             target,
             text,
             by="operator",
-            edits=(_create_class(new_class),),
+            edits=(_build_class_creation_edit(new_class),),
             cost=cost,
-            weakens="",
             commands=(command,),
             variant_of=missing,
             where=f"driver {driver}",
         )
 
 
-def _create_class(new_class: DeviceClass) -> ObjectEdit:
+def _build_class_creation_edit(new_class: DeviceClass) -> ObjectEdit:
     """Return the edit that creates the DeviceClass."""
     return ObjectEdit(ObjectKey.of(new_class), lambda _: new_class)

@@ -11,9 +11,9 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
-from kschedctl.fixes.ways.held_volumes import stop_pod
+from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -31,39 +31,40 @@ MOST_DEVICE_STATES = 40
 """With more distinct states, nodes are told apart only by their numbers of devices and of allocated devices."""
 
 
-def fix_devices(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a rejection by DynamicResources."""
-    match refusal.fact:
+    match rejection.fact:
         case DevicesUnfit() as fact:
-            yield from node_resources.request_fewer_devices(tried, fact)
-            yield from device_requests.change_requests(tried, fact)
+            yield from node_resources.iter_fewer_devices_fixes(tried, fact)
+            yield from device_requests.iter_device_request_fixes(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
             if fact.together or any(fault.reason in HELD_BY_OTHERS for fault in faults):
-                yield from _free_devices(tried)
+                yield from _iter_device_release_fixes(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
-                yield from _remove_taint(tried, what)
+                yield from _iter_taint_removal_fixes(tried, what)
         case ClaimsUnusable(claims=claims):
             for unusable in claims[:1]:
-                yield from _move_allocation(tried, unusable.claim)
+                yield from _iter_reallocation_fixes(tried, unusable.claim)
         case None:
-            yield from device_claims.fix_device_claims(tried)
-            yield from device_requests.fix_missing_class(tried)
+            yield from device_claims.iter_device_claim_fixes(tried)
+            yield from device_requests.iter_missing_class_fixes(tried)
 
 
-# -- devices that others have ----------------------------------------------------------------------------------------
+# -- devices that other claims hold ----------------------------------------------------------------------------------
 
 
-def _free_devices(tried: TriedNode) -> Iterator[Fix]:
+def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
     view = tried.cycle.view
     visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
-        held = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
-        if held:
-            holders.append((held, claim))
-    for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST_HOLDERS]:
-        yield from _free_claim(tried, claim)
+        held_count = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
+        if held_count:
+            holders.append((held_count, claim))
+    holders.sort(key=lambda holder: holder[0])
+    for _, claim in holders[:MOST_HOLDERS]:
+        yield from _iter_claim_release_fixes(tried, claim)
 
 
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
@@ -73,16 +74,16 @@ def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
     return {device.id for pool in pools for device in pool.devices}
 
 
-def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
+def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     """Yield the fix that deallocates a claim without users, or fixes that stop the pods that use the claim."""
     users = claim.status.reserved_for
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
         key = ObjectKey.of(claim)
-        text = f"give the devices of ResourceClaim {name} back, which no pod uses"
+        text = f"free the devices of ResourceClaim {name}, which no pod uses"
         edits = (ObjectEdit(key, _without_allocation),)
         commands = (device_claims.render_claim_recreation(claim),)
-        weakens = f"ResourceClaim {name} no longer has devices"
+        weakens = f"ResourceClaim {name} loses its devices"
         yield Fix(
             FixKind.FREE_DEVICES,
             key,
@@ -99,7 +100,7 @@ def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from stop_pod(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
 
 
 def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
@@ -107,8 +108,11 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None, devices=()))
 
 
-def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it."""
+def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it.
+
+    If other pods use the claim, the fixes stop these pods.
+    """
     claim = device_claims.find_claim(tried, key.rpartition("/")[2])
     if claim is None:
         return
@@ -116,20 +120,19 @@ def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
     for user in other_users[:MOST_HOLDERS]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from stop_pod(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
     if not other_users:
-        own = ObjectKey.of(claim)
-        text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
-        edits = (ObjectEdit(own, _without_allocation_and_users),)
+        object_key = ObjectKey.of(claim)
+        text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
+        edits = (ObjectEdit(object_key, _without_allocation_and_users),)
         commands = (device_claims.render_claim_recreation(claim),)
         yield Fix(
             FixKind.FREE_DEVICES,
-            own,
+            object_key,
             text,
             by="author",
             edits=edits,
             cost=FREE,
-            weakens="",
             commands=commands,
             price=Price.WISH,
         )
@@ -144,7 +147,7 @@ def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
+def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
     """Yield fixes that delete DeviceTaintRules with the taint, or let the driver remove the taint."""
     view = tried.cycle.view
     for rule in view.objects.of("DeviceTaintRule"):
@@ -152,7 +155,7 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             key = ObjectKey.of(rule)
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {taint_text}"
             weakens = f"devices are no longer tainted with {taint_text}"
-            edits = (ObjectEdit(key, _delete),)
+            edits = (ObjectEdit(key, _delete_rule),)
             commands = (kubectl.render_delete(key),)
             yield Fix(
                 FixKind.DELETE_DEVICE_TAINT_RULE,
@@ -164,15 +167,17 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
                 weakens=weakens,
                 commands=commands,
             )
-    own = {device[:2] for device in _find_visible_devices(tried)}
+    visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
         spec = resource_slice.spec
-        if (spec.driver, spec.pool.name) in own and any(_has_taint(device, taint_text) for device in spec.devices):
+        if (spec.driver, spec.pool.name) in visible_pools and any(
+            _has_taint(device, taint_text) for device in spec.devices
+        ):
             text = (
                 f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
             )
-            edits = (ObjectEdit(key, _remove_device_taint(taint_text)),)
+            edits = (ObjectEdit(key, _build_taint_removal(taint_text)),)
             yield Fix(
                 FixKind.UNTAINT_DEVICES,
                 (key, taint_text),
@@ -185,8 +190,8 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             )
 
 
-def _delete(rule: DeviceTaintRule) -> None:
-    """Return None, which deletes the rule."""
+def _delete_rule(rule: DeviceTaintRule) -> None:
+    """Return None, which as the result of an edit deletes the rule."""
     return
 
 
@@ -200,7 +205,7 @@ def _has_taint(device: Device, taint_text: str) -> bool:
     return any(_is_taint(taint, taint_text) for taint in device.taints)
 
 
-def _remove_device_taint(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
+def _build_taint_removal(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
     """Return a change that removes the taint from all devices of a ResourceSlice."""
 
     def change(known: ResourceSlice) -> ResourceSlice:
@@ -223,18 +228,16 @@ def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
     if evaluation is None:
         return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
-    looks = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
-    yield (
-        looks
-        if looks.max(initial=0) < MOST_DEVICE_STATES
-        else _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
-    )
+    codes = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
+    if codes.max(initial=0) >= MOST_DEVICE_STATES:
+        codes = _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
+    yield codes
 
 
 def _number_distinct(values: Iterable[Hashable]) -> Ints:
     """Return a number for each value, (N,), where equal values have equal numbers."""
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 
 
 def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
@@ -244,5 +247,7 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
 
 
 REMEDIES = {
-    DynamicResources: PluginRemedies((waiting.await_terminating_pods, fix_devices), columns=_iter_device_columns)
+    DynamicResources: PluginRemedies(
+        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_iter_device_columns
+    )
 }

@@ -11,9 +11,9 @@ from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.neighbours import is_evictable, scale_down
+from kschedctl.fixes.ways.neighbours import is_evictable, iter_scale_down_fixes
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -35,20 +35,21 @@ MOST_USERS = 3
 """The most pods that are proposed to be stopped for one driver."""
 
 
-def fix_volume_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the first driver whose limit the pod's volumes would exceed."""
-    if not isinstance(refusal.fact, TooManyVolumes):
+    if not isinstance(rejection.fact, TooManyVolumes):
         return
-    limit = refusal.fact.drivers[0]
-    yield from _raise_limit(tried, limit)
-    yield from _detach_unused_volumes(tried, limit)
+    limit = rejection.fact.drivers[0]
+    yield from _iter_limit_raise_fixes(tried, limit)
+    yield from _iter_detach_fixes(tried, limit)
     for position in find_driver_users(tried.cycle.view, tried.known_row, limit.driver)[:MOST_USERS]:
-        yield from stop_pod(tried, position)
+        yield from iter_pod_stop_fixes(tried, position)
 
 
-def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield the fix that raises the driver's limit in the CSINode. There is no command for it that suits every
-    driver.
+def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield the fix that raises the driver's limit in the CSINode, if the node has one.
+
+    The fix has no command, since none suits every driver.
     """
     csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
@@ -58,10 +59,9 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 
     def change(known: CSINode) -> CSINode:
         """Return the CSINode with the raised limit."""
-        own = next(
-            (driver for driver in known.spec.drivers if driver.name == limit.driver), CSINodeDriver(limit.driver, name)
-        )
-        raised_driver = replace(own, allocatable=VolumeNodeResources(count))
+        new_driver = CSINodeDriver(limit.driver, name)
+        driver = next((driver for driver in known.spec.drivers if driver.name == limit.driver), new_driver)
+        raised_driver = replace(driver, allocatable=VolumeNodeResources(count))
         other_drivers = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
         return replace(known, spec=replace(known.spec, drivers=(*other_drivers, raised_driver)))
 
@@ -74,20 +74,22 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         by="operator",
         edits=edits,
         cost=RAISE,
-        weakens="a volume too many for the machine is never attached",
+        weakens="a volume beyond the limit of the machine is never attached",
         variant_of=limit.driver,
         where=name,
     )
 
 
-def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+def _iter_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes of the driver that no pod on the node uses."""
     view = tried.cycle.view
     storage = get_listers(view)
     node_name = view.nodes.names[tried.known_row]
     used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
     node_attachments = [
-        a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)
+        attachment
+        for attachment in storage.attachments
+        if attachment.spec.node_name == node_name and attachment.spec.attacher == limit.driver
     ]
     for attachment in node_attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
@@ -97,7 +99,7 @@ def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix
         key = ObjectKey.of(attachment)
         edits = (ObjectEdit(key, lambda _: None),)
         command = kubectl.render_delete(key)
-        weakens = "if the node still has it mounted, what is on it may be damaged"
+        weakens = "if the node still has it mounted, its data may be damaged"
         name = volume.metadata.name
         yield Fix(
             FixKind.DETACH_VOLUME,
@@ -113,21 +115,24 @@ def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix
         )
 
 
-def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_holder_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that stop the pod that has mounted the disk or uses the exclusive claim."""
-    match refusal.fact:
+    match rejection.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
-            yield from stop_pod(tried, tried.cycle.view.pods.index[pod])
+            yield from iter_pod_stop_fixes(tried, tried.cycle.view.pods.index[pod])
 
 
-def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload."""
+def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload.
+
+    There is none if the pod's PDBs do not allow its eviction.
+    """
     view = tried.cycle.view
     pod = view.pods.objects[position]
     if not is_evictable(tried, position):
         return
     if find_owner(pod).kind != "Pod":
-        yield from scale_down(tried, position)
+        yield from iter_scale_down_fixes(tried, position)
         return
     text = f"stop pod {pod.key}"
     command = kubectl.render_eviction(pod)
@@ -146,13 +151,23 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
     )
 
 
-LIMIT_WAYS = (waiting.await_terminating_pods, volumes.fix_volume_claims, neighbours.remove_neighbours, fix_volume_limit)
+LIMIT_WAYS = (
+    waiting.iter_termination_wait_fixes,
+    volumes.iter_volume_claim_fixes,
+    neighbours.iter_neighbour_removal_fixes,
+    iter_volume_limit_fixes,
+)
 """The functions that propose fixes for volume limits."""
 REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(LIMIT_WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(LIMIT_WAYS)),
     VolumeRestrictions: PluginRemedies(
-        (waiting.await_terminating_pods, volumes.fix_volume_claims, neighbours.remove_neighbours, stop_holder),
+        (
+            waiting.iter_termination_wait_fixes,
+            volumes.iter_volume_claim_fixes,
+            neighbours.iter_neighbour_removal_fixes,
+            iter_holder_fixes,
+        ),
         clears_with="volume",
     ),
 }

@@ -26,14 +26,14 @@ from kschedctl.fixes.ways.claims import (
     adapt_to_volume,
     build_binding,
     has_delayed_binding,
+    iter_claim_recreation_fixes,
+    iter_deleted_claim_fixes,
     iter_pod_claims,
     plan_deletion,
-    recreate_claim,
-    recreate_deleted_claim,
     reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.new_volumes import LOST, create_volume
+from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -58,44 +58,44 @@ NAME_CUTOFF = 0.75
 """The least similarity of two names at which one is taken for a misspelling of the other."""
 
 
-def fix_missing_or_lost_claims(tried: TriedNode) -> Iterator[Fix]:
+def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first claim that is missing, being deleted, lost, or owned by another pod."""
     for pod_claim in iter_pod_claims(tried):
         claim = pod_claim.claim
         if claim is None:
-            yield from _fix_missing_claim(tried, pod_claim)
+            yield from _iter_missing_claim_fixes(tried, pod_claim)
             return
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
-            yield from _fix_lost_or_deleted(tried, claim)
+            yield from _iter_lost_or_deleted_claim_fixes(tried, claim)
             return
         if pod_claim.ephemeral and not _is_owned_by(tried.trial.pod, claim):
-            yield from _replace_foreign_claim(tried, claim, pod_claim)
+            yield from _iter_foreign_claim_fixes(tried, claim, pod_claim)
             return
 
 
-# -- a claim ---------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield fixes that use a claim with a similar name, or create the claim."""
     if pod_claim.ephemeral:
-        yield from _await_ephemeral_claim(tried, pod_claim)
+        yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
         return
     names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
-        edits = build_pod_edits(tried.trial.pod, _use_claim(pod_claim.claim_name, similar_name))
+        edits = build_pod_edits(tried.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
         yield Fix(
             FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, by="author", edits=edits, cost=CORRECT
         )
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
-    spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_request_storage(UNKNOWN_SIZE))
+    spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _create_for_volume(tried, claim)
-    yield from _create_with_class(tried, claim)
+    yield from _iter_creation_fixes_by_volume(tried, claim)
+    yield from _iter_creation_fixes_by_class(tried, claim)
 
 
-def _request_storage(size: str) -> VolumeResourceRequirements:
+def _build_storage_request(size: str) -> VolumeResourceRequirements:
     """Return the resources of a claim that requests this much storage."""
     return VolumeResourceRequirements({"storage": size})
 
@@ -103,10 +103,11 @@ def _request_storage(size: str) -> VolumeResourceRequirements:
 def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
-    return [claim for (where, _), claim in get_listers(tried.cycle.view).claims.items() if where == namespace]
+    claims = get_listers(tried.cycle.view).claims
+    return [claim for (claim_namespace, _), claim in claims.items() if claim_namespace == namespace]
 
 
-def _use_claim(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
+def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that replaces one claim name by another in the pod's volumes."""
 
     def change(pod: Pod) -> Pod:
@@ -122,7 +123,7 @@ def _use_claim(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
     storage = get_listers(tried.cycle.view)
     provisioning_classes = [
@@ -130,20 +131,17 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         for name, storage_class in storage.classes.items()
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
-    ranked = sorted(
-        provisioning_classes,
-        key=lambda storage_class: (
-            storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true",
-            storage_class.metadata.name,
-        ),
-    )
-    for rank, class_ in enumerate(ranked[:MOST_PROPOSED]):
+    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.name)
+    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true")
+    for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)
         key = ObjectKey.of(new_claim)
-        text = f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        text = (
+            f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or as much as the pod needs)"
+        )
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
-        edits = (_create_claim(new_claim),)
+        edits = (_build_claim_creation_edit(new_claim),)
         yield Fix(
             FixKind.CREATE_CLAIM,
             (key, name),
@@ -151,14 +149,13 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             by="author",
             edits=edits,
             cost=CREATE + rank,
-            weakens="",
             commands=commands,
             variant_of=key,
             where=f"class {name}",
         )
 
 
-def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim for an available volume, starting with the smallest."""
     storage = get_listers(tried.cycle.view)
     available_volumes = [
@@ -166,14 +163,11 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
-    for rank, volume in enumerate(
-        sorted(available_volumes, key=lambda candidate: (_measure_size(candidate), candidate.metadata.name))[
-            :MOST_PROPOSED
-        ]
-    ):
+    available_volumes.sort(key=lambda volume: (_measure_size(volume), volume.metadata.name))
+    for rank, volume in enumerate(available_volumes[:MOST_PROPOSED]):
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
-        sized_claim = replace(claim, spec=replace(claim.spec, resources=_request_storage(size)))
+        sized_claim = replace(claim, spec=replace(claim.spec, resources=_build_storage_request(size)))
         new_claim, _ = adapt_to_volume(sized_claim, volume)
         bind, volume_edit = build_binding(new_claim, volume, storage)
         key = ObjectKey.of(new_claim)
@@ -181,7 +175,11 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
         claim_to_apply = replace(new_claim, spec=replace(new_claim.spec, volume_name=name))
         commands = (kubectl.render_apply(kubectl.build_manifest(key, claim_to_apply)),)
-        edits = (_create_claim(bind(new_claim)), volume_edit) if bind else (_create_claim(new_claim),)
+        edits: tuple[ObjectEdit, ...]
+        if bind is None:
+            edits = (_build_claim_creation_edit(new_claim),)  # the claim is bound once a pod uses it
+        else:
+            edits = (_build_claim_creation_edit(bind(new_claim)), volume_edit)
         yield Fix(
             FixKind.CREATE_CLAIM,
             (key, name),
@@ -189,7 +187,6 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             by="author",
             edits=edits,
             cost=CREATE + MOST_PROPOSED + rank,
-            weakens="",
             commands=commands,
             variant_of=key,
             where=f"volume {name}",
@@ -201,22 +198,24 @@ def _measure_size(volume: PersistentVolume) -> int:
     return to_billionths(parse_volume_storage(volume))
 
 
-def _create_claim(new_claim: PersistentVolumeClaim) -> ObjectEdit:
+def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
     """Return the edit that creates the claim."""
     return ObjectEdit(ObjectKey.of(new_claim), lambda _: new_claim)
 
 
-def _fix_lost_or_deleted(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim that is lost or being deleted, or that recreate its volume."""
     lost = claim.status.phase == LOST
     if lost:
-        yield from create_volume(tried, claim)
-    yield from recreate_deleted_claim(tried, claim, REMAKE)
+        yield from iter_volume_creation_fixes(tried, claim)
+    yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
     reason = "whose volume is gone" if lost else "which is being deleted"
-    yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE)
+    yield from iter_claim_recreation_fixes(
+        tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
+    )
 
 
-# -- claims that are made for a pod ----------------------------------------------------------------------------------
+# -- claims of ephemeral volumes -------------------------------------------------------------------------------------
 
 
 def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
@@ -228,8 +227,8 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that lets the ephemeral volume controller create the claim."""
+def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+    """Yield the fix that lets the ephemeral volume controller create the claim, if the volume has a claim template."""
     spec = _find_ephemeral_spec(tried, pod_claim)
     if spec is None:
         return
@@ -245,13 +244,16 @@ def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fi
         ObjectKey.of(new_claim),
         text,
         by="operator",
-        edits=(_create_claim(new_claim),),
+        edits=(_build_claim_creation_edit(new_claim),),
         cost=CREATE,
     )
 
 
-def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim of another owner, so that the pod gets its own."""
+def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
+    """Yield the fix that deletes the claim of another owner, so that the pod gets its own.
+
+    There is none if a running pod uses the claim.
+    """
     spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
@@ -265,9 +267,7 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
     deletion = plan_deletion(tried, claim)
     if deletion is None:
         return
-    text = (
-        f"delete claim {format_claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    )
+    text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
     weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*deletion.edits, ObjectEdit(key, change))
     yield Fix(
@@ -285,8 +285,11 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
     """Return the claim spec in the pod's ephemeral volume, or None if there is none."""
-    own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == pod_claim.volume_name)
-    return own.volume_claim_template.spec if own and own.volume_claim_template else None
+    volumes = tried.trial.pod.spec.volumes
+    source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
+    if source is None or source.volume_claim_template is None:
+        return None
+    return source.volume_claim_template.spec
 
 
 def build_owner_reference(pod: Pod) -> OwnerReference:
@@ -294,31 +297,36 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
 
 
-# -- its class -------------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def fix_missing_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
+def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it like another one.
+
+    If the claim names no class, nothing is created.
+    """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
-        change = _reset_with_class(similar_name)
-        yield from recreate_claim(
+        change = build_class_change(similar_name)
+        yield from iter_claim_recreation_fixes(
             tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
+    if not name:
+        return
     delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
-    for model in list(models.values())[:MOST_PROPOSED] if name else ():
-        yield _copy_class(model, name)
+    for model in list(models.values())[:MOST_PROPOSED]:
+        yield _build_class_copy_fix(model, name)
 
 
-def _reset_with_class(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
+def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
     """Return a claim change that resets the claim and sets another class."""
     return lambda known: with_class(reset_claim(known), class_name)
 
 
-def _copy_class(model: StorageClass, name: str) -> Fix:
+def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
     """Build the fix that creates a StorageClass as a copy of another one."""
     new_class = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new_class)
@@ -333,7 +341,6 @@ def _copy_class(model: StorageClass, name: str) -> Fix:
         by="operator",
         edits=edits,
         cost=CREATE_CLASS,
-        weakens="",
         commands=commands,
         variant_of=name,
         where=f"like {model_name}",

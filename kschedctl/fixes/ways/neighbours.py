@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVolumes
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -31,25 +31,28 @@ from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOVE, FEWER = 45, 40
-MOST_MOVED, MOST_TRIED = 3, 8
-"""The most pods of a node that are moved or scaled down each, and the most that are tried."""
+"""The costs of the fixes."""
+MOST_MOVED = 3
+"""The most pods of a node that are moved, and the most that are scaled down."""
+MOST_TRIED = 8
+"""The most pods of a node that are tried."""
 MOST_CONFLICTING = 3
 """With this many more conflicting pods, moving one of them does not help."""
 
 
-def remove_neighbours(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that move the pods that cause the rejection, or scale their workloads down."""
     if tried.row is None:
         return
     moved_count = scaled_count = 0
-    free = _find_conflict_free_nodes(tried, refusal.fact)
-    for position in _find_removable_pods(tried, refusal)[:MOST_TRIED]:
+    free = _find_conflict_free_nodes(tried, rejection.fact)
+    for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for change in _move_pod(tried, position, free):
+            for change in _iter_move_fixes(tried, position, free):
                 moved_count += 1
                 yield change
         if scaled_count < MOST_MOVED:
-            for change in scale_down(tried, position):
+            for change in iter_scale_down_fixes(tried, position):
                 scaled_count += 1
                 yield change
 
@@ -65,11 +68,14 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
     return free
 
 
-def _find_removable_pods(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
-    """Return the movable pods whose removal may resolve the rejection."""
+def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
+    """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
+
+    The list is empty if the rejection has no figures or too many pods cause it.
+    """
     view = tried.cycle.view
     positions: list[Position] = []
-    match refusal.fact:
+    match rejection.fact:
         case Insufficient(resource=resource):
             positions = _find_freeing_pods(tried, resource)
         case TooManyPods():
@@ -98,27 +104,28 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     the largest pods together free enough, the list is empty.
     """
     view = tried.cycle.view
-    facts = [refusal.fact for refusal in tried.find_rejections() if isinstance(refusal.fact, Insufficient)]
+    facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
     positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
+
+    # What each pod frees of each lacking resource, (P, R).
     infos = view.pods.info[positions]
     freed = view.requests[infos][:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
     if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < shortages).any():
         return []
-    freed_amounts = dict(
-        zip(positions, view.requests[view.pods.info[positions], view.resources[resource]].tolist(), strict=True)
-    )
-    sufficient_pods = {positions[place] for place in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
+
+    freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
+    sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
     smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
-    insufficient_pods = sorted(
-        (p for p in positions if p not in sufficient_pods and freed_amounts[p] > 0),
-        key=freed_amounts.__getitem__,
-        reverse=True,
-    )
-    return [*smallest_sufficient[: MOST_TRIED // 2], *insufficient_pods, *smallest_sufficient[MOST_TRIED // 2 :]]
+    insufficient_pods = [p for p in positions if p not in sufficient_pods and freed_amounts[p] > 0]
+    insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
+
+    # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.
+    half = MOST_TRIED // 2
+    return [*smallest_sufficient[:half], *insufficient_pods, *smallest_sufficient[half:]]
 
 
 def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
@@ -128,16 +135,18 @@ def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
     """
     view = tried.cycle.view
     own_workload = find_owner(tried.trial.pod)
-    crowding: dict[Position, None] = {}
-    for counted in find_domain_counts(tried):
-        if counted.constraint.topology_key == key:
-            in_domain = counted.eligible & (counted.column.codes == counted.column.codes[tried.known_row])
-            selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
+    crowding_pods: dict[Position, None] = {}
+    for counts in find_domain_counts(tried):
+        if counts.constraint.topology_key == key:
+            codes = counts.column.codes
+            is_in_domain = counts.eligible & (codes == codes[tried.known_row])
+            selected = view.pods.matching(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
-            domain_pods = np.sort(positions[(node >= 0) & in_domain[node]])
-            crowding |= dict.fromkeys(Position(position) for position in domain_pods[: 4 * MOST_TRIED].tolist())
-    return sorted(crowding, key=lambda position: find_owner(view.pods.objects[position]) != own_workload)
+            domain_pods = np.sort(positions[(node >= 0) & is_in_domain[node]])
+            # More than are tried, since some will not be movable.
+            crowding_pods |= dict.fromkeys(Position(position) for position in domain_pods[: 4 * MOST_TRIED].tolist())
+    return sorted(crowding_pods, key=lambda position: find_owner(view.pods.objects[position]) != own_workload)
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
@@ -146,42 +155,52 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB allows its eviction, after all evictions by the trial's changes."""
+    """Return whether the pod's PDB allows its eviction, after all evictions by the trial's changes.
+
+    The eviction API rejects every pod that several PDBs select.
+    """
     budgets = get_budgets(tried.trial.scheduler.view)
-    selecting_budgets = budgets.find_selecting(position)
-    return not selecting_budgets or (
-        len(selecting_budgets) == 1
-        and budgets.count_allowed(selecting_budgets[0]) > _count_evictions(tried)[selecting_budgets[0]]
-    )
+    selecting_budgets = budgets.find_selecting_budgets(position)
+    if not selecting_budgets:
+        return True
+    if len(selecting_budgets) > 1:
+        return False
+    (budget,) = selecting_budgets
+    return budgets.count_allowed(budget) > _count_evictions(tried)[budget]
 
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
     """Count, by PDB, the disruptions that the trial's changes use up."""
     view = tried.trial.scheduler.view
     target_key = ObjectKey.of(tried.trial.pod)
-    edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != target_key}
-    evicted_keys = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
-    positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in evicted_keys)
-    return Counter(
-        name for position in positions if position is not None for name in get_budgets(view).find_selecting(position)
-    )
+    counts: Counter[str] = Counter()
+    for key, edit in tried.trial.edits.items():
+        if key.kind != "Pod" or key == target_key or edit.before is None or is_resized(edit):
+            continue
+        position = view.pods.find_position(f"{key.namespace}/{key.name}")
+        if position is not None:
+            counts.update(get_budgets(view).find_selecting_budgets(position))
+    return counts
 
 
-def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best other node, once the target pod has its place on this node."""
+def _iter_move_fixes(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
+    """Yield the fix that moves the pod to the best of the `free` nodes (N,), if it fits on one of them.
+
+    The target pod has its place on this node by then.
+    """
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    target = _find_best_node(tried, position, pod, free)
-    if not target:
+    new_node = _find_best_node(tried, position, pod, free)
+    if not new_node:
         return
     old_node = view.nodes.names[int(view.node[position])]
     weakens, price = _describe_move_loss(pod)
     yield Fix(
         FixKind.MOVE_POD,
-        (pod.key, target),
-        f"move {pod.key} from {old_node} to {target}",
+        (pod.key, new_node),
+        f"move {pod.key} from {old_node} to {new_node}",
         by="operator",
-        edits=(ObjectEdit(ObjectKey.of(pod), _bind_to(target)), *detach_volumes(view, pod)),
+        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *detach_volumes(view, pod)),
         cost=MOVE,
         weakens=f"evicts {pod.key}{weakens}",
         price=price,
@@ -202,22 +221,26 @@ def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
     if any(volume.host_path is not None for volume in volumes):
         return ", which leaves the files of its hostPath volumes behind", Price.LOSS
     if any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
-        return ", and what is in its emptyDir volumes is gone", Price.GUARANTEE
-    return "", Price.GUARANTEE if find_owner(pod).kind == "StatefulSet" else None
+        return ", which loses the data in its emptyDir volumes", Price.GUARANTEE
+    if find_owner(pod).kind == "StatefulSet":
+        return "", Price.GUARANTEE
+    return "", None
 
 
-def _bind_to(node: str) -> Callable[[Pod], Pod]:
+def _build_node_change(node: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets the pod's node."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
 def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
-    """Return the best node for the moved pod among the free ones, or an empty string if it fits on none of them."""
+    """Return the best node for the moved pod among the `free` ones (N,), or "" if it fits on none of them."""
+    # The state after the target pod took the place of the moved pod.
     after = tried.cycle.view.fork()
     after.forget(position)
     target_position = after.pods.find_position(tried.trial.pod.key)
     if target_position is not None and after.node[target_position] < 0:
         after.assume(target_position, tried.known_row)
+
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
     framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
@@ -225,29 +248,36 @@ def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools)
     cycle = run_cycle(framework, info, after)
     if not cycle.schedulable:
         return ""
-    scored = zip(cycle.scores.total.tolist(), cycle.scores.rows.tolist(), strict=True)
-    best = max(((total, -row) for total, row in scored if free[row]), default=None)
-    return after.nodes.names[Row(-best[1])] if best else ""
+    scores = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
+    free_rows = [row for row in sorted(scores) if free[row]]
+    if not free_rows:
+        return ""
+    best_row = max(free_rows, key=scores.__getitem__)  # the first of several with the same score
+    return after.nodes.names[Row(best_row)]
 
 
-def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod."""
+def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
+
+    There is none for pods of the target pod's own workload.
+    """
     pod = tried.cycle.view.pods.objects[position]
     owner = find_owner(pod)
     remaining_count = _count_replicas_after(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
-        return  # of its own workload it would be the one that goes
+        return  # the controller would remove the target pod, which has no node
     weakens = f"{owner} loses one replica"
-    price = None if remaining_count else Price.LOSS
+    price = None
     if not remaining_count:
-        weakens = f"{owner} no longer runs"
+        weakens = f"{owner} loses its last replica"
+        price = Price.LOSS
     if owner.kind == "StatefulSet":
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS
     yield Fix(
         FixKind.SCALE_DOWN,
         pod.key,
-        f"run one replica fewer of {owner}: {pod.metadata.name}",
+        f"scale {owner} down by one: {pod.metadata.name}",
         by="operator",
         edits=build_deletion_edits(tried.cycle.view, pod),
         cost=FEWER,
@@ -262,7 +292,8 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
 def _count_replicas_after(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
     """Return the number of replicas without the pod, or None if scaling down would not remove this pod.
 
-    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node.
+    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node. The last pod
+    of a StatefulSet is removed first. Workloads of other kinds are not scaled down.
     """
     if _has_pending_pod(tried, owner):
         return None
@@ -271,7 +302,8 @@ def _count_replicas_after(tried: TriedNode, pod: Pod, owner: Owner) -> int | Non
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal.isdigit():
         return None
-    later_ordinals = range(int(ordinal) + 1, int(ordinal) + 1 + count_replicas(tried, owner))
+    next_ordinal = int(ordinal) + 1
+    later_ordinals = range(next_ordinal, next_ordinal + count_replicas(tried, owner))
     pods = tried.cycle.view.pods
     is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
     return int(ordinal) if is_last else None
@@ -296,17 +328,17 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:
-    """Count the pods of the workload."""
+    """Count the pods of the workload in the unchanged cluster."""
     base = tried.trial.scheduler.view
 
     def count_by_owner() -> Counter[Owner]:
         """Count the pods of each workload."""
         table = base.pods.objects.table
-        pods = np.bincount(table.template, minlength=len(table.templates)).tolist()
-        owners: Counter[Owner] = Counter()
-        for template, number in zip(table.templates, pods, strict=True):
-            owners[find_owner(template)] += number
-        return owners
+        pod_counts = np.bincount(table.template, minlength=len(table.templates)).tolist()
+        counts: Counter[Owner] = Counter()
+        for template, pod_count in zip(table.templates, pod_counts, strict=True):
+            counts[find_owner(template)] += pod_count
+        return counts
 
     return base.memo("replicas of workloads", count_by_owner)[owner]
 

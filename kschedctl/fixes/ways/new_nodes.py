@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,63 +24,70 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE, get_region_and_zone
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
+"""The costs of a node like an existing one, and of a larger one."""
 MOST_MODELS = 12
+"""The most nodes that are copied."""
 Amounts = dict[str, int]
 """Resource name -> amount, in milli-CPUs for cpu."""
 
 
-def add_one_node(tried: TriedNode) -> Iterator[Fix]:
+def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that add one node like an existing one of each shape, or a larger one if all are too small.
 
     A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone that is
     out, or if no node was ever initialized. A larger node is offered only if a machine of that size is plausible, and
     one with devices only if no node shape has such devices.
     """
-    nodes = tried.cycle.view.nodes
-    if is_no_node_initialized(nodes):
-        return
     view = tried.cycle.view
-    models = _find_models(tried)
-    rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
-    in_failed_zones = _find_nodes_in_failed_zones(nodes)
-    models = [node for node in models if not in_failed_zones[rows[node.metadata.name]]]
-    rejected_masks = [rejection.mask for rejection in _find_rejections(tried, NodeAffinity.name)]
-    tolerations = tried.cycle.info.spec.tolerations
-    fitting_models = [
-        node
-        for node in models
-        if not any(mask[rows[node.metadata.name]] for mask in rejected_masks)
-        and find_untolerated(_build_new_spec(node).taints, tolerations, HARD_EFFECTS) is None
-    ] or models
-    for node in sorted(models, key=lambda node: node not in fitting_models)[:MOST_MODELS]:
-        yield build_added_nodes(view, node, has_rare_devices=_has_rare_devices(tried, node))
-    shortages = {node.metadata.name: _find_shortage(tried, node) for node in fitting_models}
+    if is_no_node_initialized(view.nodes):
+        return
+    in_failed_zones = _find_nodes_in_failed_zones(view.nodes)
+    models = [node for node in _find_models(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
+
+    # Add a node like an existing one, first like nodes that only lack room. If all nodes lack more, all are tried.
+    accepting_models = [node for node in models if _accepts_pod_if_empty(tried, node)] or models
+    for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
+        yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
+
+    # Add a larger node if all of these are too small.
+    shortages = {node.metadata.name: _find_shortage(tried, node) for node in accepting_models}
     if not all(shortages.values()):
         return
-    for node in fitting_models[:MOST_MODELS]:
+    for node in accepting_models[:MOST_MODELS]:
         amounts = shortages[node.metadata.name]
         largest = {name: _find_largest_allocatable(view, name) for name in amounts}
         if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
-            continue  # a sort of nodes has these devices: that sort is added
+            continue  # a node like those with enough devices is added instead
         if all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
             unoffered_resources = frozenset(name for name in amounts if is_extended(name) and not largest[name])
-            yield build_added_nodes(view, node, larger=amounts, unoffered_resources=unoffered_resources)
+            yield build_added_nodes_fix(view, node, larger=amounts, unoffered_resources=unoffered_resources)
+
+
+def _accepts_pod_if_empty(tried: TriedNode, model: Node) -> bool:
+    """Return whether the pod's node selection and tolerations allow a new node like the model."""
+    row = tried.cycle.view.nodes.index[model.metadata.name]
+    if any(rejection.mask[row] for rejection in _find_rejections(tried, NodeAffinity.name)):
+        return False
+    taints = _build_new_spec(model).taints
+    return find_untolerated(taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS) is None
 
 
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
-    """Return the nodes, (N,), whose zone has only faulty nodes, if another zone has a node without a fault."""
+    """Return a mask of the nodes (N,) in zones that have only faulty nodes.
+
+    It is empty unless another zone has a node without a fault.
+    """
     taint_sets, taint_set = nodes.taint_sets
     is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[taint_set]
     zones = nodes.label(ZONE)
-    has_zone = zones.codes >= 0
+    is_working_in_zone = (zones.codes >= 0) & ~is_faulty
     is_zone_failed = np.ones(len(zones.values) + 1, np.bool_)
-    is_zone_failed[zones.codes[has_zone & ~is_faulty]] = False
-    is_zone_failed[-1] = False
-    return is_zone_failed[zones.codes] & bool((has_zone & ~is_faulty).any())
+    is_zone_failed[zones.codes[is_working_in_zone]] = False
+    is_zone_failed[-1] = False  # nodes without a zone have code -1
+    return is_zone_failed[zones.codes] & bool(is_working_in_zone.any())
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
@@ -89,16 +97,17 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
     if not pool:
         return False
     pools = view.memo("nodes of pools", lambda: _group_by_pool(view.nodes.objects))
-    with_slices = view.memo(
-        "nodes with devices", lambda: {each.spec.node_name for each in view.cluster.resource_slices}
+    nodes_with_slices = view.memo(
+        "nodes with devices", lambda: {resource_slice.spec.node_name for resource_slice in view.cluster.resource_slices}
     )
-    names = [name for name in tried.cycle.info.incoming_requests if is_extended(name)]
-    claims = bool(tried.trial.pod.spec.resource_claims)
+    requested_names = [name for name in tried.cycle.info.incoming_requests if is_extended(name)]
+    has_claims = bool(tried.trial.pod.spec.resource_claims)
 
     def has_devices(node: Node) -> bool:
         """Return whether the node has devices that the pod requests."""
-        published = claims and node.metadata.name in with_slices
-        return published or any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in names)
+        if has_claims and node.metadata.name in nodes_with_slices:
+            return True
+        return any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in requested_names)
 
     members = pools[pool]
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
@@ -125,9 +134,9 @@ def _find_first_of_shapes(nodes: Sequence[Node], keys: Sequence[str]) -> dict[ob
     for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         selected_labels = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        first_nodes.setdefault(
-            (find_pool(node), get_region_and_zone(node), _build_new_spec(node).taints, size, selected_labels), node
-        )
+        taints = _build_new_spec(node).taints
+        shape = find_pool(node), get_region_and_zone(node), taints, size, selected_labels
+        first_nodes.setdefault(shape, node)
     return first_nodes
 
 
@@ -150,10 +159,12 @@ def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
     """
     view = tried.cycle.view
     row = tried.cycle.view.nodes.index[node.metadata.name]
-    daemons = [at for at in view.pods_on(row) if find_owner(view.pods.objects[at]).kind == "DaemonSet"]
-    daemon_requests = (
-        view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
-    )
+    daemon_pods = [
+        position for position in view.pods_on(row) if find_owner(view.pods.objects[position]).kind == "DaemonSet"
+    ]
+    daemon_requests = np.zeros(len(view.resources), np.int64)
+    if daemon_pods:
+        daemon_requests = view.requests[view.pods.info[daemon_pods]].sum(axis=0)
     amounts = {}
     for name, requested in tried.cycle.info.incoming_requests.items():
         column = view.resources.get(name)
@@ -164,7 +175,7 @@ def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
     return amounts
 
 
-def build_added_nodes(
+def build_added_nodes_fix(
     view: Fork,
     model: Node,
     count: int = 1,
@@ -179,39 +190,42 @@ def build_added_nodes(
     among these that no node offers. `has_rare_devices` says that most nodes of the model's pool do not have the model's
     devices. Both change the fix's text.
     """
-    sizes: Resources = {name: _format_amount(name, amount) for name, amount in (larger or {}).items()}
     name = model.metadata.name
+    sizes: Resources = {resource: _format_amount(resource, amount) for resource, amount in (larger or {}).items()}
+    candidate_names = (f"{name}-more-{number}" for number in range(len(view.nodes) + count))
+    free_names = (candidate for candidate in candidate_names if candidate not in view.nodes.index)
+    edits: list[ObjectEdit] = []
+    for new_name in islice(free_names, count):
+        edits += _iter_node_edits(view, model, new_name, sizes)
+
+    nodes_text = "a node" if count == 1 else f"{count} nodes"
     pool = find_pool(model)
-    free_numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
-    edits = [
-        edit
-        for _, i in zip(range(count), free_numbers, strict=False)
-        for edit in _add_node(view, model, f"{name}-more-{i}", sizes)
-    ]
-    what = "a node" if count == 1 else f"{count} nodes"
     where = f"like {name}"
-    larger_text = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
+    sizes_text = ", ".join(_describe_size(resource, size) for resource, size in sizes.items())
     if unoffered_resources:
         where = ""
         names = ", ".join(sorted(unoffered_resources))
-        text = f"add {what} with {larger_text}: no node offers {names}, so check its name and its device plugin first"
+        check = "check the resource name and the device plugin first"
+        text = f"add {nodes_text} with {sizes_text}: no node offers {names}, so {check}"
     elif has_rare_devices:
-        text = f"add {what} with the devices of {name}, which most nodes of pool {pool} lack"
+        text = f"add {nodes_text} with the devices of {name}, which most nodes of pool {pool} lack"
     else:
-        text = f"add {what} like {name}{f' (pool {pool})' * bool(pool)}{f', but with {larger_text}' * bool(sizes)}"
-    cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
-    target = (name, count, larger_text)
+        text = f"add {nodes_text} like {name}"
+        if pool:
+            text += f" (pool {pool})"
+        if sizes:
+            text += f", but with {sizes_text}"
     return Fix(
         FixKind.ADD_NODE,
-        target,
+        (name, count, sizes_text),
         text,
         by="operator",
         edits=tuple(edits),
-        cost=cost,
+        cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),
         variant_of="node",
         where=where,
         with_node_count=partial(
-            build_added_nodes,
+            build_added_nodes_fix,
             view,
             model,
             larger=larger,
@@ -221,8 +235,19 @@ def build_added_nodes(
     )
 
 
+def _describe_size(resource: str, size: object) -> str:
+    """Describe an amount of a resource in words.
+
+    >>> _describe_size("cpu", "17"), _describe_size("memory", "64Gi"), _describe_size("nvidia.com/gpu", "8")
+    ('17 CPUs', '64Gi of memory', '8 nvidia.com/gpu')
+    """
+    if resource == CPU:
+        return "1 CPU" if size == "1" else f"{size} CPUs"
+    return f"{size} {resource}" if is_extended(resource) else f"{size} of {resource}"
+
+
 def _format_amount(resource: str, amount: int) -> str:
-    """Format an amount in a common unit, rounded up."""
+    """Format an amount as a quantity in whole CPUs, Gi or Mi, rounded up. Other resources stay exact."""
     if resource == CPU:
         return str(-(-amount // 1000))
     if is_pod_level(resource) or resource == EPHEMERAL_STORAGE:
@@ -230,23 +255,25 @@ def _format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _add_node(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
+def _iter_node_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
     """Yield the edits that add one node with its CSINode, ResourceSlices and DaemonSet pods."""
     name = model.metadata.name
     status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
-    labels = {**model.metadata.labels, **({HOSTNAME: new_name} if HOSTNAME in model.metadata.labels else {})}
+    labels = dict(model.metadata.labels)
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = new_name
     node = replace(model, metadata=ObjectMeta(new_name, labels=labels), spec=_build_new_spec(model), status=status)
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
-    for csi in view.cluster.csi_nodes:
-        if csi.metadata.name == name:
-            yield _add_csi_node(replace(csi, metadata=ObjectMeta(new_name)))
-    yield from (
-        _copy_slice(slice_, new_name) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name
-    )
+    for csi_node in view.cluster.csi_nodes:
+        if csi_node.metadata.name == name:
+            yield _build_csi_node_edit(replace(csi_node, metadata=ObjectMeta(new_name)))
+    for resource_slice in view.cluster.resource_slices:
+        if resource_slice.spec.node_name == name:
+            yield _build_slice_edit(resource_slice, new_name)
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
         if find_owner(pod).kind == "DaemonSet":
-            yield _copy_daemon_pod(pod, new_name)
+            yield _build_daemon_pod_edit(pod, new_name)
 
 
 def _build_new_spec(node: Node) -> NodeSpec:
@@ -255,20 +282,20 @@ def _build_new_spec(node: Node) -> NodeSpec:
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
-def _add_csi_node(csi_node: CSINode) -> ObjectEdit:
+def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
     """Return the edit that adds a CSINode."""
     return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
 
 
-def _copy_slice(slice_: ResourceSlice, node_name: str) -> ObjectEdit:
+def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEdit:
     """Return the edit that copies a ResourceSlice to the new node, with a device pool of its own."""
-    pool = replace(slice_.spec.pool, name=f"{slice_.spec.pool.name}-{node_name}")
-    spec = replace(slice_.spec, node_name=node_name, pool=pool)
-    new_slice = replace(slice_, metadata=ObjectMeta(f"{slice_.metadata.name}-{node_name}"), spec=spec)
+    pool = replace(resource_slice.spec.pool, name=f"{resource_slice.spec.pool.name}-{node_name}")
+    spec = replace(resource_slice.spec, node_name=node_name, pool=pool)
+    new_slice = replace(resource_slice, metadata=ObjectMeta(f"{resource_slice.metadata.name}-{node_name}"), spec=spec)
     return ObjectEdit(ObjectKey.of(new_slice), lambda _: new_slice)
 
 
-def _copy_daemon_pod(pod: Pod, node_name: str) -> ObjectEdit:
+def _build_daemon_pod_edit(pod: Pod, node_name: str) -> ObjectEdit:
     """Return the edit that adds a copy of the DaemonSet pod on the new node."""
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node_name}", uid="")
     new_pod = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node_name))

@@ -44,52 +44,60 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
-PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
-"""The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""
+PROVISIONED, NEW_VOLUME = 5, 36
+"""The costs of waiting for a volume that is being provisioned, and of creating one."""
+PROVISIONER_SURCHARGE = 30
+"""Added to the cost of a new volume if the claim's class provisions volumes itself."""
 LOST = "Lost"
 """The phase of a claim whose volume is gone."""
 ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
-"""Names what a volume lacks if nothing in the cluster says by what kind of storage it is backed."""
+"""The missing part of a volume if nothing in the cluster reveals the kind of its storage."""
 
 
-def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
-    The volume has the name that the claim asks for, if any. If a volume of that name exists, the claim is recreated as
+    The volume has the name that the claim requests, if any. If a volume of that name exists, the claim is recreated as
     well, unless its class provisions volumes. A claim that another change of the trial edits needs no such volume.
     """
-    if ObjectKey.of(claim) in tried.trial.edits:
+    key = ObjectKey.of(claim)
+    if key in tried.trial.edits:
         return
     storage = get_listers(tried.cycle.view)
     requested_name = claim.spec.volume_name
-    free_name = _find_free_name(f"{claim.metadata.name}-volume", storage)
-    volume = _build_volume(
-        tried, claim, requested_name if requested_name and requested_name not in storage.volumes else free_name, storage
-    )
-    key = ObjectKey.of(claim)
-    name = volume.metadata.name
-    if name == requested_name:
-        bound_volume = bind_volume(volume, claim)
-        is_bound = BIND_COMPLETED in claim.metadata.annotations
-        edits = () if is_bound else (ObjectEdit(key, lambda known: bind_claim(known, name)),)
-        if claim.status.phase == LOST:
-            edits = (ObjectEdit(key, _mark_bound),)
-        yield _build_creation_fix(
-            tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume))
-        )
+    if requested_name and requested_name not in storage.volumes:
+        yield _build_named_volume_fix(tried, claim, storage)
         return
+
+    name = _find_free_name(f"{claim.metadata.name}-volume", storage)
+    volume = _build_volume(tried, claim, name, storage)
     bind, volume_edit = build_binding(claim, volume, storage)
     if not requested_name:
-        yield _build_creation_fix(
-            tried, claim, volume, (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
-        )
-    elif not _has_provisioner(claim, storage) and (deletion := plan_deletion(tried, claim)) is not None:
-        yield _build_creation_fix(
-            tried, claim, volume, (*deletion.edits, ObjectEdit(key, _reset_and_bind(bind)), volume_edit), deletion
-        )
+        edits = (volume_edit,) if bind is None else (ObjectEdit(key, bind), volume_edit)
+        yield _build_creation_fix(tried, claim, volume, edits)
+    elif not _has_provisioner(claim, storage):
+        deletion = plan_deletion(tried, claim)
+        if deletion is not None:
+            claim_edit = ObjectEdit(key, _build_reset_and_bind_change(bind))
+            yield _build_creation_fix(tried, claim, volume, (*deletion.edits, claim_edit, volume_edit), deletion)
 
 
-def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
+def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, storage: Listers) -> Fix:
+    """Build the fix that creates the volume that the claim names, bound to the claim."""
+    key = ObjectKey.of(claim)
+    name = claim.spec.volume_name
+    volume = _build_volume(tried, claim, name, storage)
+    bound_volume = bind_volume(volume, claim)
+    edits: tuple[ObjectEdit, ...] = ()
+    if claim.status.phase == LOST:
+        edits = (ObjectEdit(key, _mark_bound),)
+    elif BIND_COMPLETED not in claim.metadata.annotations:
+        edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
+    volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
+    return _build_creation_fix(tried, claim, volume, (*edits, volume_edit))
+
+
+def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits for the provisioner of the claim's class, assuming that it serves all nodes."""
     storage = get_listers(tried.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
@@ -99,7 +107,7 @@ def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     bind, volume_edit = build_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
-    text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
+    text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)} (see its events)"
     command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
     return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
 
@@ -109,7 +117,7 @@ def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     return replace(claim, status=PhaseStatus("Bound"))
 
 
-def _reset_and_bind(bind: ClaimChange | None) -> ClaimChange:
+def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
     """Return a claim change that resets the claim and then binds it, if a binding is given."""
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
@@ -123,21 +131,29 @@ def _build_creation_fix(
 ) -> Fix:
     """Build the fix that creates the volume, and recreates the claim if its deletion is given."""
     name = volume.metadata.name
+    key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _describe_reach(volume)
     reach = f" reachable from {where}" if where else ""
-    text = f"create PersistentVolume {name} of {size}{reach} for claim {format_claim_key(claim)}"
-    holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
+    text = f"create PersistentVolume {name} of {size}{reach} for claim {key_text}"
+
+    # The manifest reserves the volume for the claim and leaves its source to the user.
+    claim_ref = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing_field = _build_source(volume)
     base_manifest = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
-    manifest = {**base_manifest, "spec": {**object_at(base_manifest, "spec"), **holder, **source}}
+    manifest = {**base_manifest, "spec": {**object_at(base_manifest, "spec"), **claim_ref, **source}}
+
     commands: list[str] = []
+    weakens = ""
+    price = None
     if deletion is not None:
-        text += ", and recreate that"
+        text += ", and recreate the claim"
         commands += [*deletion.preparation, render_recreation(claim, reset_claim(claim))]
-    weakens, price = (deletion.weakens, deletion.price) if deletion is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, get_listers(tried.cycle.view)) else 0)
-    key_text = format_claim_key(claim)
+        weakens = deletion.weakens
+        price = deletion.price
+    cost = NEW_VOLUME
+    if _has_provisioner(claim, get_listers(tried.cycle.view)):
+        cost += PROVISIONER_SURCHARGE
     return Fix(
         FixKind.CREATE_VOLUME,
         (key_text, where),
@@ -164,18 +180,19 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
     """Build a volume for the claim like the other volumes of its class, with their driver and node affinity."""
     spec = claim.spec
-    model_volume = next(iter(storage.volumes_of_class.get(get_claim_class(claim), ClassVolumes()).volumes), None)
+    class_name = get_claim_class(claim)
+    class_volumes = storage.volumes_of_class.get(class_name, ClassVolumes())
+    model_volume = next(iter(class_volumes.volumes), None)
     driver = _find_driver(tried, claim, model_volume)
+    topology_keys = storage_pools.get_topology_keys(tried, class_name) if driver else ()
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
             capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
             access_modes=spec.access_modes,
-            storage_class_name=get_claim_class(claim),
+            storage_class_name=class_name,
             volume_mode=spec.volume_mode,
-            node_affinity=_build_affinity(
-                tried, model_volume, storage_pools.get_topology_keys(tried, get_claim_class(claim)) if driver else ()
-            ),
+            node_affinity=_build_affinity(tried, model_volume, topology_keys),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
             local=model_volume.spec.local if model_volume else None,
@@ -186,7 +203,10 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
 
 
 def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
-    """Return the CSI driver of the class's other volumes or of its provisioner, or an empty string."""
+    """Return the CSI driver of the class's model volume or, if there is none, its provisioner if that is a CSI driver.
+
+    The name is empty if the volumes of the class have no CSI driver.
+    """
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""
     class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
@@ -215,13 +235,14 @@ def _build_affinity(
 
 
 def _describe_reach(volume: PersistentVolume) -> str:
-    """Describe the labels that the volume's node affinity requires."""
+    """Describe the labels that a new volume's node affinity requires, or return "" if it has none."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    requirements = [
-        f"{expression.key}={(expression.values or ('',))[0]}" for term in terms for expression in term.match_expressions
-    ]
-    return ", ".join(requirements)
+    labels = []
+    for expression in (expression for term in terms for expression in term.match_expressions):
+        first_value = expression.values[0] if expression.values else ""
+        labels.append(f"{expression.key}={first_value}")
+    return ", ".join(labels)
 
 
 def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
@@ -242,5 +263,5 @@ def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
 
 def _find_free_name(prefix: str, storage: Listers) -> str:
     """Return the first unused volume name with this prefix."""
-    names = (f"{prefix}{f'-{number}' if number else ''}" for number in range(len(storage.volumes) + 1))
+    names = (prefix, *(f"{prefix}-{number}" for number in range(1, len(storage.volumes) + 1)))
     return next(name for name in names if name not in storage.volumes)

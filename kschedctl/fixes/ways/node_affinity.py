@@ -15,13 +15,16 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
+from kschedctl.api.objects import (
+    NodeAffinity as NodeAffinitySpec,
+)
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import (
     NODE_NAME_FIELD,
-    NodeRefusal,
+    NodeRejection,
     PluginRemedies,
     TriedNode,
     find_missing_host_with_data,
@@ -34,15 +37,15 @@ from kschedctl.fixes.ways.node_labels import (
     WIDEN,
     describe_label_loss,
     find_similar_keys,
-    fix_runtime_class,
-    fix_selector,
     is_misspelt,
-    label_node,
-    unlabel_node,
+    iter_label_removal_fixes,
+    iter_node_label_fixes,
+    iter_runtime_class_fixes,
+    iter_selector_fixes,
 )
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 SOFTEN = 55
 Terms = tuple[NodeSelectorTerm, ...]
@@ -70,48 +73,52 @@ class LocatedRequirement(NamedTuple):
         return f"{own.key} {own.operator} {','.join(own.values or ())}"
 
 
-def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
-    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone.
+    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone. If the
+    terms name nodes that cannot all be meant, and thereby no node, the field requirements are dropped.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
-            yield from fix_runtime_class(tried, wanted)
-            yield from fix_selector(tried, wanted)
+            yield from iter_runtime_class_fixes(tried, wanted)
+            yield from iter_selector_fixes(tried, wanted)
         if not fact.selector and _may_drop_terms(tried.trial):
-            yield from _fix_terms(tried, fact)
-            yield _prefer_terms(tried)
+            yield from _iter_term_fixes(tried, fact)
+            yield _build_preferred_terms_fix(tried)
     elif tried.row is None and find_required_terms(tried.trial.pod) and _may_drop_terms(tried.trial):
-        yield from _drop_conflicting_fields(tried)
-        yield _prefer_terms(tried)
+        yield from _iter_field_removal_fixes(tried)
+        yield _build_preferred_terms_fix(tried)
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
     """Return the missing host that the required terms name and that has the pod's files, or an empty string."""
-    requirements = [
-        each for term in find_required_terms(trial.pod) for each in (*term.match_fields, *term.match_expressions)
-    ]
-    required_values = [(each.key, each.values) for each in requirements if each.operator == "In" and each.values]
-    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in required_values)), "")
+    for term in find_required_terms(trial.pod):
+        for requirement in (*term.match_fields, *term.match_expressions):
+            if requirement.operator == "In" and requirement.values:
+                host = find_missing_host_with_data(trial, requirement.key, requirement.values)
+                if host:
+                    return host
+    return ""
 
 
 def _may_drop_terms(trial: RemedyTrial) -> bool:
-    """Return whether the required terms may be given up, unlike those of DaemonSet pods or of pods with files on a
-    missing host.
+    """Return whether the required terms may be given up.
+
+    Those of DaemonSet pods and of pods with files on a missing host may not.
     """
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
 
-def _drop_conflicting_fields(tried: TriedNode) -> Iterator[Fix]:
+def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that each drop a field requirement, for terms that together name no node."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
-            yield _drop_requirement(tried, LocatedRequirement(number, True, requirement))
+            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
 
 
-def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     """Yield fixes for the first requirement in each term that the node does not meet."""
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:
@@ -119,18 +126,18 @@ def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
             written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
             located = LocatedRequirement(number, unmet.field, written)
             if not unmet.field:
-                yield from _fix_label(tried, located, unmet)
+                yield from _iter_label_fixes(tried, located, unmet)
             if unmet.found is not None:
-                yield from _allow_value(tried, located, unmet, unmet.found)
-            yield _drop_requirement(tried, located)
+                yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
+            yield _build_requirement_removal_fix(tried, located)
 
 
-def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes that correct the label of the requirement, or add the label to the node or remove it."""
     for similar_key in find_similar_keys(unmet.key, tried):
         text = f"require the label {similar_key} instead of {unmet.key}"
         edits = build_pod_edits(
-            tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
+            tried.trial.pod, _build_requirement_change(located, replace(located.requirement, key=similar_key))
         )
         yield Fix(
             FixKind.CORRECT_NODE_AFFINITY,
@@ -142,70 +149,103 @@ def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> 
         )
     match unmet.operator:
         case "In" if unmet.values:
-            yield from label_node(tried, unmet.key, unmet.values[0])
+            yield from iter_node_label_fixes(tried, unmet.key, unmet.values[0])
         case "Exists":
-            yield from label_node(tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true"))
-        case "DoesNotExist":
-            yield from unlabel_node(tried, unmet.key)
-
-
-def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str) -> Iterator[Fix]:
-    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
-    nodes, values = tried.cycle.view.nodes, unmet.values
-    known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
-    misspelt_value = ""
-    if unmet.operator == "In":
-        misspelt_value = next((v for v in values if is_misspelt(unmet.key, v, node_value, known_values)), "")
-    allowed: tuple[str, ...] = ()
-    match unmet.operator:
-        case "In" if unmet.field:
-            allowed = (node_value,)  # the API allows for one name
-        case "In" if misspelt_value:
-            allowed = tuple(node_value if v == misspelt_value else v for v in values)
-        case "In":
-            allowed = (*values, node_value)
-        case "NotIn":
-            allowed = tuple(v for v in values if v != node_value)
-        case "Gt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) - 1),)
-        case "Lt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) + 1),)
-    if allowed:
-        corrected = located._replace(requirement=replace(located.requirement, values=allowed))
-        edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
-        target = (located.term, unmet.key, unmet.operator, allowed)
-        text = f"require {corrected.text} of nodes instead of {located.text}"
-        if misspelt_value:
-            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
-        else:
-            weakens, price = _describe_requirement_loss(located.requirement)
-            cost = OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
-            yield Fix(
-                FixKind.WIDEN_NODE_AFFINITY,
-                target,
-                text,
-                by="author",
-                edits=edits,
-                cost=cost,
-                weakens=weakens,
-                commands=(),
-                variant_of=target[:3],
-                where=node_value,
-                price=price,
+            yield from iter_node_label_fixes(
+                tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true")
             )
+        case "DoesNotExist":
+            yield from iter_label_removal_fixes(tried, unmet.key)
 
 
-def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
-    """Return what the pod gives up without the requirement, and the price of that loss."""
-    values = (requirement.values or ()) if requirement.operator == "In" else ()
-    return next(
-        (effect for value in values if (effect := describe_label_loss(requirement.key, value))[1]), (ANYWHERE, None)
+def _iter_allowed_value_fixes(
+    tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
+) -> Iterator[Fix]:
+    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
+    misspelt_value = _find_misspelt_value(tried, unmet, node_value)
+    allowed = _compute_allowed_values(unmet, node_value, misspelt_value)
+    if not allowed:
+        return
+    corrected = located._replace(requirement=replace(located.requirement, values=allowed))
+    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, corrected.requirement))
+    target = (located.term, unmet.key, unmet.operator, allowed)
+    if misspelt_value:
+        text = f"require {corrected.text} instead of {located.text}"
+        yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
+        return
+
+    match unmet.operator:
+        case "In" if not unmet.field:
+            text = f"also allow nodes with {unmet.key}={node_value}"
+        case "NotIn":
+            text = f"no longer exclude nodes with {unmet.key}={node_value}"
+        case _:
+            text = f"require {corrected.text} instead of {located.text}"
+    weakens, price = _describe_requirement_loss(located.requirement)
+    yield Fix(
+        FixKind.WIDEN_NODE_AFFINITY,
+        target,
+        text,
+        by="author",
+        edits=edits,
+        cost=OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN,
+        weakens=weakens,
+        variant_of=(located.term, unmet.key, unmet.operator),
+        where=node_value,
+        price=price,
     )
 
 
-def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
+def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> str:
+    """Return the value of an In requirement that probably means the node's value, or an empty string."""
+    if unmet.operator != "In":
+        return ""
+    nodes = tried.cycle.view.nodes
+    known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
+    return next((value for value in unmet.values if is_misspelt(unmet.key, value, node_value, known_values)), "")
+
+
+def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
+    """Return the values with which the requirement accepts the node, or () if no values do.
+
+    `misspelt_value`, unless empty, is replaced by the node's value.
+    """
+    values = unmet.values
+    is_number = node_value.lstrip("-").isdigit()
+    match unmet.operator:
+        case "In" if unmet.field:
+            allowed = [node_value]  # the API allows only one node name
+        case "In" if misspelt_value:
+            allowed = [node_value if value == misspelt_value else value for value in values]
+        case "In":
+            allowed = [*values, node_value]
+        case "NotIn":
+            allowed = [value for value in values if value != node_value]
+        case "Gt" if is_number:
+            allowed = [str(int(node_value) - 1)]
+        case "Lt" if is_number:
+            allowed = [str(int(node_value) + 1)]
+        case _:
+            allowed = []
+    return tuple(allowed)
+
+
+def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
+    """Return what the pod gives up without the requirement, and the price of that loss.
+
+    The price is None unless one of the values has a price of its own.
+    """
+    if requirement.operator == "In":
+        for value in requirement.values or ():
+            loss, price = describe_label_loss(requirement.key, value)
+            if price is not None:
+                return loss, price
+    return ANYWHERE, None
+
+
+def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement."""
-    edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, None))
+    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, None))
     text = f"do not require nodes with {located.text}"
     target = (
         located.term,
@@ -220,7 +260,7 @@ def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
     )
 
 
-def _prefer_terms(tried: TriedNode) -> Fix:
+def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     """Build the fix that turns the required terms into preferred ones."""
 
     def change(pod: Pod) -> Pod:
@@ -234,17 +274,16 @@ def _prefer_terms(tried: TriedNode) -> Fix:
     requirements = [
         expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions
     ]
-    weakens, price = next(
-        (effect for requirement in requirements if (effect := _describe_requirement_loss(requirement))[1]),
-        (ANYWHERE, None),
-    )
+    losses = [_describe_requirement_loss(requirement) for requirement in requirements]
+    priced_losses = [(loss, price) for loss, price in losses if price is not None]
+    weakens, price = priced_losses[0] if priced_losses else (ANYWHERE, None)
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
     )
 
 
-def _replace_requirement(
+def _build_requirement_change(
     located: LocatedRequirement, new_requirement: SelectorRequirement | None
 ) -> Callable[[Pod], Pod]:
     """Return a pod change that replaces the requirement, or drops it if `new_requirement` is None.
@@ -258,14 +297,15 @@ def _replace_requirement(
         terms = list(find_required_terms(pod))
         if located.term >= len(terms):
             return pod
-        terms_before = list(getattr(terms[located.term], part))
-        place = next((i for i, term in enumerate(terms_before) if _are_equal(term, located.requirement)), None)
-        if place is None:
+        requirements = list(getattr(terms[located.term], part))
+        index = next((i for i, own in enumerate(requirements) if _are_equal(own, located.requirement)), None)
+        if index is None:
             return pod
-        terms_before[place : place + 1] = [] if new_requirement is None else [new_requirement]
-        terms[located.term] = replace(terms[located.term], **{part: tuple(terms_before)})
-        if not terms[located.term].match_expressions and not terms[located.term].match_fields:
-            terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
+        requirements[index : index + 1] = [] if new_requirement is None else [new_requirement]
+        changed_term = replace(terms[located.term], **{part: tuple(requirements)})
+        if not changed_term.match_expressions and not changed_term.match_fields:
+            return _set_terms(pod, ())
+        terms[located.term] = changed_term
         return _set_terms(pod, tuple(terms))
 
     return change
@@ -278,9 +318,9 @@ def _are_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
 
 def find_required_terms(pod: Pod) -> Terms:
     """Return the pod's required node affinity terms."""
-    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    terms = own.required_during_scheduling_ignored_during_execution if own else None
-    return terms.node_selector_terms if terms else ()
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    selector = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    return selector.node_selector_terms if selector else ()
 
 
 def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
@@ -288,18 +328,23 @@ def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTe
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return pod
-    own = affinity.node_affinity
-    own = replace(
-        own,
+    old = affinity.node_affinity
+    node_affinity: NodeAffinitySpec | None = replace(
+        old,
         required_during_scheduling_ignored_during_execution=NodeSelector(terms) if terms else None,
         preferred_during_scheduling_ignored_during_execution=(
-            *own.preferred_during_scheduling_ignored_during_execution,
+            *old.preferred_during_scheduling_ignored_during_execution,
             *preferred,
         ),
     )
-    empty = own == type(own)()
-    new_affinity: Affinity | None = replace(affinity, node_affinity=None if empty else own)
-    return replace(pod, spec=replace(pod.spec, affinity=None if new_affinity == Affinity() else new_affinity))
+
+    # Leave out what is empty now.
+    if node_affinity == NodeAffinitySpec():
+        node_affinity = None
+    new_affinity: Affinity | None = replace(affinity, node_affinity=node_affinity)
+    if new_affinity == Affinity():
+        new_affinity = None
+    return replace(pod, spec=replace(pod.spec, affinity=new_affinity))
 
 
-REMEDIES = {NodeAffinity: PluginRemedies((fix_node_affinity,), facts_tell_all=True)}
+REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_tell_all=True)}

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher, get_close_matches
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassScheduling, Toleration
+from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassScheduling
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
@@ -21,10 +21,10 @@ from kschedctl.fixes.trial.tried_node import TriedNode, find_missing_host_with_d
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.facts import Wanted
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
-"""Another host costs more than dropping the label, since it keeps nothing of what the author wanted."""
+"""The costs of the fixes. Another host costs more than dropping the label, since it serves no wish of the author."""
 STABLE_LABELS = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
@@ -42,14 +42,14 @@ NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
 
-def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
     for similar_key in find_similar_keys(key, tried):
         text = f"select nodes by the label {similar_key} instead of {key}"
-        change = _change_node_selector(_rename_key(key, similar_key))
+        change = _build_selector_change(_build_key_change(key, similar_key))
         yield Fix(
             FixKind.CORRECT_SELECTOR,
             (key, similar_key),
@@ -59,33 +59,13 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
             cost=CORRECT,
         )
     if find_missing_host_with_data(tried.trial, key, unmet.values):
-        return  # its files were there
-    weakens, price = describe_label_loss(key, value)
+        return  # the pod's files were on that host
     if unmet.found is not None:
-        text = f"select nodes with {key}={unmet.found} instead of {value}"
-        change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
-        target = (key, unmet.found)
-        edits = build_pod_edits(pod, change)
-        if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-            yield Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
-        else:
-            cost = OTHER_HOST if key == HOSTNAME else OTHER
-            where = f"{key}={unmet.found}"
-            yield Fix(
-                FixKind.OTHER_SELECTOR,
-                target,
-                text,
-                by="author",
-                edits=edits,
-                cost=cost,
-                weakens=weakens,
-                commands=(),
-                variant_of=key,
-                where=where,
-                price=price,
-            )
-    yield from label_node(tried, key, value)
-    change = _change_node_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
+        yield _build_other_value_fix(tried, key, value, unmet.found)
+    yield from iter_node_label_fixes(tried, key, value)
+
+    weakens, price = describe_label_loss(key, value)
+    change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
     yield Fix(
         FixKind.DROP_SELECTOR,
@@ -99,6 +79,32 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
+def _build_other_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
+    """Build the fix that selects nodes by the node's value of the label.
+
+    It is a correction if the pod's value is misspelt.
+    """
+    text = f"select nodes with {key}={node_value} instead of {value}"
+    change = _build_selector_change(lambda selector: {**selector, key: node_value})
+    target = (key, node_value)
+    edits = build_pod_edits(tried.trial.pod, change)
+    if is_misspelt(key, value, node_value, tried.cycle.view.nodes.label(key).values):
+        return Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
+    weakens, price = describe_label_loss(key, value)
+    return Fix(
+        FixKind.OTHER_SELECTOR,
+        target,
+        text,
+        by="author",
+        edits=edits,
+        cost=OTHER_HOST if key == HOSTNAME else OTHER,
+        weakens=weakens,
+        variant_of=key,
+        where=f"{key}={node_value}",
+        price=price,
+    )
+
+
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     """Return what the pod gives up if nodes need not have the label, and the price of that loss."""
     if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
@@ -106,12 +112,12 @@ def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     return ANYWHERE, None
 
 
-def _change_node_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
+def _build_selector_change(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
     """Return a pod change that applies `change` to the nodeSelector."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_selector=change(pod.spec.node_selector)))
 
 
-def _rename_key(old_key: str, new_key: str) -> Callable[[dict[str, str]], dict[str, str]]:
+def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], dict[str, str]]:
     """Return a nodeSelector change that renames a key."""
     return lambda selector: {new_key if k == old_key else k: v for k, v in selector.items()}
 
@@ -124,30 +130,36 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
     )
     if key in known_keys:
         return []
-    other_forms = [new for old, new in STABLE_LABELS.items() if key in (old, new)] + [
-        o for o, n in STABLE_LABELS.items() if n == key
-    ]
+    stable_forms = [new for old, new in STABLE_LABELS.items() if key in (old, new)]
+    old_forms = [old for old, new in STABLE_LABELS.items() if new == key]
     same_names = [
         label for label in known_keys if label.lower() == key.lower() or _strip_prefix(label) == _strip_prefix(key)
     ]
     similar_keys = find_similar_words(key, known_keys, 0.8)
-    return list(dict.fromkeys(label for label in (*other_forms, *same_names, *similar_keys) if label in known_keys))
+    candidates = dict.fromkeys((*stable_forms, *old_forms, *same_names, *similar_keys))
+    return [label for label in candidates if label in known_keys]
 
 
 def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
-    """Yield topology keys to use instead of a key that no node has, each with its price."""
+    """Yield topology keys to use instead of a key that no node has, each with the price of the change.
+
+    These are similar keys at the usual price or, if there are none, the usual topologies.
+    """
     similar_keys = find_similar_keys(key, tried)
-    yield from ((right, None) for right in similar_keys)
-    labels = tried.cycle.view.nodes.label
-    if not similar_keys and not labels(key).present.any():
-        yield from (
-            (topology, Price.WISH) for topology in TOPOLOGIES if topology != key and labels(topology).present.any()
-        )
+    for similar_key in similar_keys:
+        yield similar_key, None
+    nodes = tried.cycle.view.nodes
+    if similar_keys or nodes.label(key).present.any():
+        return
+    for topology in TOPOLOGIES:
+        if topology != key and nodes.label(topology).present.any():
+            yield topology, Price.WISH
 
 
 def _collect_keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
     """Return the distinct keys of all labels, in order of appearance."""
-    return dict.fromkeys(key for keys in dict.fromkeys(map(tuple, all_labels)) for key in keys)
+    distinct_key_lists = dict.fromkeys(map(tuple, all_labels))  # many nodes have the same keys
+    return dict.fromkeys(key for keys in distinct_key_lists for key in keys)
 
 
 def _strip_prefix(key: str) -> str:
@@ -157,8 +169,8 @@ def _strip_prefix(key: str) -> str:
 
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
     """Return whether a label value that no node has probably means the candidate."""
-    values = PLATFORMS.get(STABLE_LABELS.get(key, key))
-    if values is not None and (value in values or value.lower() in SYNONYMS):
+    platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
+    if platforms is not None and (value in platforms or value.lower() in SYNONYMS):
         return SYNONYMS.get(value.lower()) == candidate
     return is_typo(value, candidate, known_values)
 
@@ -173,9 +185,11 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
     """
     if unknown_word in known_words:
         return False
-    near = find_similar_words(unknown_word, known_words)
-    likeness = {word: SequenceMatcher(None, unknown_word, word).ratio() for word in near}
-    return candidate in near and all(likeness[candidate] > likeness[word] for word in near if word != candidate)
+    similar_words = find_similar_words(unknown_word, known_words)
+    if candidate not in similar_words:
+        return False
+    similarity = {word: SequenceMatcher(None, unknown_word, word).ratio() for word in similar_words}
+    return all(similarity[candidate] > similarity[word] for word in similar_words if word != candidate)
 
 
 def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
@@ -192,6 +206,7 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
     >>> find_similar_words("prod", ["production", "test"]), find_similar_words("gpu", ["gpu-a100"])
     (['production'], [])
     """
+    # The word with two neighbouring letters swapped.
     swapped = {
         f"{meant_word[:i]}{meant_word[i + 1]}{meant_word[i]}{meant_word[i + 2 :]}" for i in range(len(meant_word) - 1)
     }
@@ -204,9 +219,8 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
         if word not in certain_words and (_is_short_for(meant_word, word) or _is_short_for(word, meant_word))
     ]
     close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
-    return list(
-        dict.fromkeys([*certain_words, *(word for word in close_words if not _differ_in_number(meant_word, word))])
-    )
+    certain_words += [word for word in close_words if not _differ_in_number(meant_word, word)]
+    return list(dict.fromkeys(certain_words))
 
 
 def _is_short_for(short: str, word: str) -> bool:
@@ -221,7 +235,7 @@ def _differ_in_number(first: str, second: str) -> bool:
     return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
-def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+def iter_node_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that gives the node a role label that another node has.
 
     Labels that describe a node are left out, since they would be wrong on another node.
@@ -244,22 +258,23 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     )
 
 
-def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that removes a role label from the node."""
+def iter_label_removal_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """Yield the fix that removes a role label from the node. Labels that describe a node are not removed."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
-    if node.metadata.labels[key] not in ROLE_VALUES:
+    value = node.metadata.labels[key]
+    if value not in ROLE_VALUES:
         return
     yield Fix(
         FixKind.UNLABEL_NODE,
         (name, key),
-        f"remove the label {key}={node.metadata.labels[key]} from node {name}",
+        f"remove the label {key}={value} from node {name}",
         by="operator",
         edits=build_node_edits(
             node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})
         ),
         cost=LABEL,
-        weakens=f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
+        weakens=f"node {name} loses the label {key}={value}",
         commands=(kubectl.render_command("label", "node", name, f"{key}-"),),
         variant_of=key,
         where=name,
@@ -272,6 +287,7 @@ def _set_labels(node: Node, labels: dict[str, str]) -> Node:
 
 
 CORRECT_CLASS, OTHER_CLASS = 15, 70
+"""The costs of correcting a RuntimeClass and of using another one."""
 
 
 def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
@@ -282,8 +298,11 @@ def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass |
     return runtime_class
 
 
-def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
-    """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks."""
+def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+    """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks.
+
+    The class's selector is corrected if a label is misspelt, or the pod gets another RuntimeClass.
+    """
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
@@ -291,15 +310,15 @@ def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
-        yield _correct_class_selector(pod, runtime_class, {key: None, similar_key: value})
+        yield _build_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-        yield _correct_class_selector(pod, runtime_class, {key: unmet.found})
+        yield _build_class_selector_fix(pod, runtime_class, {key: unmet.found})
     for other in tried.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
-            yield _use_other_class(pod, runtime_class, other)
+            yield _build_other_class_fix(pod, runtime_class, other)
 
 
-def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
+def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
     name = runtime_class.metadata.name
     scheduling = runtime_class.scheduling or RuntimeClassScheduling()
@@ -317,13 +336,13 @@ def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
         by="operator",
-        edits=(ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
+        edits=(ObjectEdit(key, change), *build_pod_edits(pod, _build_merged_selector_change(labels))),
         cost=CORRECT_CLASS,
         commands=(command,),
     )
 
 
-def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
+def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
     """Build the fix that gives the pod another RuntimeClass, without what its current class added to the pod."""
     old_name, new_name = old_class.metadata.name, new_class.metadata.name
     scheduling = old_class.scheduling or RuntimeClassScheduling()
@@ -331,14 +350,15 @@ def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass)
     def change(known: Pod) -> Pod:
         """Return the pod with the new class."""
         spec = known.spec
-        selector = {key: value for key, value in spec.node_selector.items() if key not in scheduling.node_selector}
-        old_tolerations = frozenset(scheduling.tolerations) - _get_tolerations(new_class)
+        new_scheduling = new_class.scheduling or RuntimeClassScheduling()
+        own_selector = {key: value for key, value in spec.node_selector.items() if key not in scheduling.node_selector}
+        old_tolerations = frozenset(scheduling.tolerations) - frozenset(new_scheduling.tolerations)
         return replace(
             known,
             spec=replace(
                 spec,
                 runtime_class_name=new_name,
-                node_selector={**selector, **(new_class.scheduling.node_selector if new_class.scheduling else {})},
+                node_selector={**own_selector, **new_scheduling.node_selector},
                 tolerations=tuple(toleration for toleration in spec.tolerations if toleration not in old_tolerations),
                 overhead=new_class.overhead.pod_fixed if new_class.overhead else {},
             ),
@@ -351,15 +371,10 @@ def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass)
         by="author",
         edits=build_pod_edits(pod, change),
         cost=OTHER_CLASS,
-        weakens=f"its containers are isolated as RuntimeClass {new_name} does it, not as {old_name} does",
+        weakens=f"its containers run with the isolation of RuntimeClass {new_name} instead of {old_name}",
         variant_of=old_name,
         where=f"RuntimeClass {new_name}",
     )
-
-
-def _get_tolerations(runtime_class: RuntimeClass) -> frozenset[Toleration]:
-    """Return the tolerations that the RuntimeClass adds to its pods."""
-    return frozenset(runtime_class.scheduling.tolerations) if runtime_class.scheduling else frozenset()
 
 
 def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> dict[str, str]:
@@ -368,10 +383,11 @@ def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> di
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _merge_into_selector(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
+def _build_merged_selector_change(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
     """Return a pod change that sets or removes these labels in the nodeSelector."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the changed nodeSelector."""
         return replace(pod, spec=replace(pod.spec, node_selector=_merge_labels(pod.spec.node_selector, labels)))
 
     return change

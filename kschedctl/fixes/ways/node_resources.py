@@ -14,12 +14,12 @@ from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import find_device_mark
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 
 PUBLISH, LOWER, BACK = 12, 40, 42
 MOST_CLASSES = 4
@@ -27,12 +27,12 @@ MOST_CLASSES = 4
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that repairs the device plugin of a node that is marked as having devices and publishes none.
 
     The node is assumed to have as many devices as nodes of its instance type publish, or else as many as are requested.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
     nodes, resource = tried.cycle.view.nodes, fact.resource
@@ -40,7 +40,8 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
     mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
     kind = resource.rpartition("/")[2]
     if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
-        return  # its devices are those of another vendor
+        return  # the node has devices of another vendor
+
     types = nodes.label(INSTANCE_TYPE)
     column = tried.cycle.view.resources.get(resource)
     same_type = (types.codes == types.codes[tried.known_row]) & (types.codes >= 0)
@@ -53,7 +54,7 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
         return replace(read, status=status)
 
     name = node.metadata.name
-    text = f"check the device plugin of {resource} on node {name}, which publishes none in spite of its {mark}"
+    text = f"check the device plugin of {resource} on node {name}, which publishes none despite the {mark}"
     commands = (kubectl.render_command("describe", "node", name),)
     edits = build_node_edits(node, change)
     target = (name, resource)
@@ -64,32 +65,34 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
         by="operator",
         edits=edits,
         cost=PUBLISH,
-        weakens="",
         commands=commands,
         variant_of=resource,
         where=name,
     )
 
 
-def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that lower a container's request for an extended resource to the number of free devices."""
     spec = tried.trial.pod.spec
-    containers = [("init_containers", i) for i in range(len(spec.init_containers))]
-    containers += [("containers", i) for i in range(len(spec.containers))]
+    container_places = [("init_containers", index) for index in range(len(spec.init_containers))]
+    container_places += [("containers", index) for index in range(len(spec.containers))]
     for request in fact.requests:
-        if request.claim.rpartition("/")[2] != IN_MEMORY_NAME or not 0 < request.free < (request.wanted or 0):
+        is_for_pod_resource = request.claim.rpartition("/")[2] == IN_MEMORY_NAME
+        if not is_for_pod_resource or not 0 < request.free < (request.wanted or 0):
             continue
-        _, container, _, resource = request.request.split("-")  # container-0-request-1, the second by name
-        field, index = containers[int(container)]
-        container_spec: Container = getattr(spec, field)[index]
-        name = sorted(container_spec.resources.requests)[int(resource)]
+        # Upstream names requests for the pod's resources container-0-request-1: the number of the container among all,
+        # and the number of the resource by name.
+        _, container_number, _, resource_number = request.request.split("-")
+        field, index = container_places[int(container_number)]
+        container: Container = getattr(spec, field)[index]
+        name = sorted(container.resources.requests)[int(resource_number)]
         count = str(request.free)
-        text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
-        edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
+        text = f"request {count} {name} instead of {request.wanted} in container {container.name}"
+        edits = build_pod_edits(tried.trial.pod, _build_container_request_change(field, index, name, count))
         yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
 
 
-def _set_container_request(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
+def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets a container's request, and its limit as well if one is set."""
 
     def change(pod: Pod) -> Pod:
@@ -104,9 +107,9 @@ def _set_container_request(field: str, index: int, name: str, count: str) -> Cal
     return change
 
 
-def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that let a DeviceClass stand for an extended resource that no node offers."""
-    fact = refusal.fact
+def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+    """Yield fixes that offer the devices of a DeviceClass as an extended resource that no node offers."""
+    fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
     unassigned_classes = [
@@ -117,9 +120,9 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     for class_ in unassigned_classes[:MOST_CLASSES]:
         key = ObjectKey.of(class_)
         name = class_.metadata.name
-        text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
+        text = f"offer the devices of DeviceClass {name} as {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
-        edits = (ObjectEdit(key, _set_resource_name(fact.resource)),)
+        edits = (ObjectEdit(key, _build_resource_name_change(fact.resource)),)
         target = (name, fact.resource)
         yield Fix(
             FixKind.BACK_RESOURCE,
@@ -128,27 +131,27 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             by="operator",
             edits=edits,
             cost=BACK,
-            weakens="",
             commands=(command,),
             variant_of=fact.resource,
             where=name,
         )
 
 
-def _set_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
-    """Return a DeviceClass change that lets the class stand for the resource."""
+def _build_resource_name_change(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+    """Return a DeviceClass change that offers its devices as the extended resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
 
 
 RAISE = 60
+"""The cost of a higher pod limit."""
 
 
-def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
     node = tried.cycle.view.nodes.objects[tried.known_row]
@@ -166,7 +169,7 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         by="operator",
         edits=build_node_edits(node, change),
         cost=RAISE,
-        weakens="a pod for which the node's network has no address left never starts",
+        weakens="pods never start if the node's network has no addresses left for them",
         commands=(kubectl.render_command("describe", "node", name),),
         variant_of="maxPods",
         where=name,
@@ -174,16 +177,17 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 REVERT = 5
+"""The cost of reverting a resize."""
 MOST_REVERTED = 3
 """How many resizes on a node are proposed for reverting."""
 
 
-def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each revert one of the largest deferred resizes on the node."""
-    if tried.row is None or not isinstance(refusal.fact, Insufficient):
+    if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
-    view, resource = tried.cycle.view, refusal.fact.resource
-    for resize in refusal.fact.deferred_resizes[:MOST_REVERTED]:
+    view, resource = tried.cycle.view, rejection.fact.resource
+    for resize in rejection.fact.deferred_resizes[:MOST_REVERTED]:
         position = view.pods.find_position(resize.pod)
         if position is None:
             continue

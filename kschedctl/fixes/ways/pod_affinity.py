@@ -17,10 +17,10 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
-from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
-from kschedctl.fixes.ways.selected_pods import label_namespaces, propose_term_corrections
+from kschedctl.fixes.ways.node_labels import iter_node_label_fixes, iter_other_topologies
+from kschedctl.fixes.ways.selected_pods import iter_namespace_label_fixes, iter_term_corrections
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -41,45 +41,46 @@ SOFTENING_TEXTS = {
 """Field -> the kind of the fix that softens its terms, a verb for its text, and what the fix weakens."""
 
 
-def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
     Each term is corrected or turned into a preference. If the node lacks the topology label, fixes that label it
     follow.
     """
-    field = FIELD_BY_REASON.get(refusal.reason)
+    field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:
         return
     soften_kind, verb, weakens = SOFTENING_TEXTS[field]
-    pod, nodes = tried.trial.own, tried.cycle.view.nodes
+    pod = tried.trial.own
+    nodes = tried.cycle.view.nodes
     for index, term in enumerate(get_required_terms(pod, field)):
-        if isinstance(refusal.fact, TopologyLabelMissing) or not nodes.label(term.topology_key).present.any():
-            yield from _replace_topology_key(tried, field, index, term)
+        if isinstance(rejection.fact, TopologyLabelMissing) or not nodes.label(term.topology_key).present.any():
+            yield from _iter_topology_key_fixes(tried, field, index, term)
         if field == "pod_affinity":
-            for kind, target, text, cost, corrected_term in propose_term_corrections(tried, index, term):
-                edits = build_pod_edits(pod, _replace_term(field, index, corrected_term))
+            for kind, target, text, cost, corrected_term in iter_term_corrections(tried, index, term):
+                edits = build_pod_edits(pod, _build_term_change(field, index, corrected_term))
                 yield Fix(kind, (index, *target), text, by="author", edits=edits, cost=cost)
         else:
-            yield from _limit_to_own_revision(tried, index, term)
+            yield from _iter_own_revision_fixes(tried, index, term)
         text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
-        edits = build_pod_edits(pod, _soften_term(field, term))
+        edits = build_pod_edits(pod, _build_softening_change(field, term))
         yield Fix(soften_kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
-    if isinstance(refusal.fact, TopologyLabelMissing):
-        for value in nodes.label(refusal.fact.key).values[:MOST_DOMAINS]:
-            yield from label_node(tried, refusal.fact.key, value)
+    if isinstance(rejection.fact, TopologyLabelMissing):
+        for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
+            yield from iter_node_label_fixes(tried, rejection.fact.key, value)
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the pod's required terms in `field`: `pod_affinity` or `pod_anti_affinity`."""
+    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`."""
     affinity = getattr(pod.spec.affinity, field, None)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
-        edits = build_pod_edits(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
+        edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))
         yield Fix(
             FixKind.CORRECT_TOPOLOGY_KEY,
             (field, index, new_key),
@@ -91,7 +92,7 @@ def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAff
         )
 
 
-def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield the fix that limits an anti-affinity term to pods of the same revision.
 
     During a rolling update, old replicas would keep new ones away otherwise. The fix adds the pod template hash to
@@ -100,12 +101,9 @@ def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) 
     """
     pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
-    if (
-        revision is None
-        or not has_template_hash(pod)
-        or TEMPLATE_HASH in term.match_label_keys
-        or term.label_selector is None
-    ):
+    if revision is None or not has_template_hash(pod):
+        return
+    if TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
         return
     limited_term = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
     if tried.trial.created and not tried.cycle.view.cluster.admit:
@@ -113,11 +111,11 @@ def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) 
         expressions = (*term.label_selector.match_expressions, same_revision)
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
     text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
-    edits = build_pod_edits(pod, _replace_term("pod_anti_affinity", index, limited_term))
+    edits = build_pod_edits(pod, _build_term_change("pod_anti_affinity", index, limited_term))
     yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, by="author", edits=edits, cost=ROLLOUT)
 
 
-def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     """Return a change of a pod that replaces the required term at this index."""
 
     def change(pod: Pod) -> Pod:
@@ -131,7 +129,7 @@ def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Po
     return change
 
 
-def _soften_term(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     """Return a change of a pod that turns a required term into a preferred one."""
 
     def change(pod: Pod) -> Pod:
@@ -162,7 +160,12 @@ def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
 
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
-        (waiting.await_terminating_pods, fix_affinity_terms, label_namespaces, neighbours.remove_neighbours),
+        (
+            waiting.iter_termination_wait_fixes,
+            iter_affinity_term_fixes,
+            iter_namespace_label_fixes,
+            neighbours.iter_neighbour_removal_fixes,
+        ),
         indirect=True,
     )
 }

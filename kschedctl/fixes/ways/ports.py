@@ -9,46 +9,52 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, ContainerPort, Pod
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
 
 OTHER_PORT, NO_PORT = 20, 30
+"""The costs of using another host port, and of dropping it."""
 LAST_PORT = 65535
 
 
-def change_host_ports(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that use another host port, or none, for each port that is taken on the node."""
+def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+    """Yield fixes that use another host port, or none, for each port that is taken on the node.
+
+    With host networking, a port cannot be dropped.
+    """
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(free_port) for free_port in _iter_held_ports(tried)):
+        if any(port.conflicts(held_port) for held_port in _iter_held_ports(tried)):
             free_port = _find_free_port(tried, port)
             if free_port:
-                yield _use_port(tried, port, free_port)
+                yield _build_port_fix(tried, port, free_port)
             if not info.spec.host_network:
-                yield _use_port(tried, port, 0)
+                yield _build_port_fix(tried, port, 0)
 
 
 def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
     """Yield the host ports of pods on the node and of pods nominated for it."""
     view = tried.cycle.view
     rows, nominated = view.nominations
-    for position in (*view.pods_on(tried.known_row), *nominated[rows == tried.known_row].tolist()):
+    nominated_here = nominated[rows == tried.known_row].tolist()
+    for position in (*view.pods_on(tried.known_row), *nominated_here):
         yield from view.pods.infos[view.pods.info[position]].host_ports
 
 
 def _find_free_port(tried: TriedNode, port: HostPort) -> int:
-    """Return the next higher port that no pod of the cluster uses, or 0."""
+    """Return the next higher port that no pod of the cluster uses, or 0 if there is none."""
     base = tried.trial.scheduler.view
     taken_ports = base.memo(
         "taken ports", lambda: {host_port.port for info in base.pods.infos for host_port in info.host_ports}
     )
     own_ports = {host_port.port for host_port in tried.cycle.info.host_ports}
-    return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken_ports and n not in own_ports), 0)
+    higher_ports = range(port.port + 1, LAST_PORT + 1)
+    return next((number for number in higher_ports if number not in taken_ports and number not in own_ports), 0)
 
 
-def _use_port(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
+def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     """Build the fix that replaces the host port by a new one, or removes it if the new one is 0."""
     host_network = tried.cycle.info.spec.host_network
 
@@ -65,22 +71,30 @@ def _use_port(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     def change(pod: Pod) -> Pod:
         """Return the pod with the new host port."""
         spec = pod.spec
-        both = {name: tuple(map(change_container, getattr(spec, name))) for name in ("containers", "init_containers")}
-        return replace(pod, spec=replace(spec, **both))
+        containers = tuple(map(change_container, spec.containers))
+        init_containers = tuple(map(change_container, spec.init_containers))
+        return replace(pod, spec=replace(spec, containers=containers, init_containers=init_containers))
 
-    text = f"use host port {new_port} instead of {port.port}" if new_port else f"drop host port {port.port}"
-    text += ", and let the program listen there" * host_network
     edits = build_pod_edits(tried.trial.pod, change)
-    kind = FixKind.OTHER_HOST_PORT if new_port else FixKind.DROP_HOST_PORT
-    return Fix(kind, (port, new_port), text, by="author", edits=edits, cost=OTHER_PORT if new_port else NO_PORT)
+    target = (port, new_port)
+    if not new_port:
+        text = f"drop host port {port.port}"
+        return Fix(FixKind.DROP_HOST_PORT, target, text, by="author", edits=edits, cost=NO_PORT)
+    text = f"use host port {new_port} instead of {port.port}"
+    if host_network:
+        text += ", and let the program listen there"
+    return Fix(FixKind.OTHER_HOST_PORT, target, text, by="author", edits=edits, cost=OTHER_PORT)
 
 
 def _is_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:
-    """Return whether the container port is this host port. With host networking, the container port counts as the
-    host port.
+    """Return whether the container port is this host port.
+
+    With host networking, a container port without a host port counts as the host port.
     """
-    number = container_port.host_port or (container_port.container_port if host_network else 0)
-    return (container_port.host_ip or ALL_HOST_IPS, container_port.protocol or "TCP", number) == port
+    number = container_port.host_port
+    if not number and host_network:
+        number = container_port.container_port
+    return (container_port.host_ip or ALL_HOST_IPS, container_port.protocol or "TCP", number or 0) == port
 
 
 def _set_host_port(port: ContainerPort, new_port: int, host_network: bool) -> ContainerPort:
@@ -90,6 +104,7 @@ def _set_host_port(port: ContainerPort, new_port: int, host_network: bool) -> Co
 
 REMEDIES = {
     NodePorts: PluginRemedies(
-        (waiting.await_terminating_pods, change_host_ports, neighbours.remove_neighbours), facts_tell_all=True
+        (waiting.iter_termination_wait_fixes, iter_host_port_fixes, neighbours.iter_neighbour_removal_fixes),
+        facts_tell_all=True,
     )
 }

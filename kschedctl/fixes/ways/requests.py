@@ -14,17 +14,19 @@ from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of lowering a request, the most that is added for a large reduction, and the cost of dropping it."""
-NEGLIGIBLE_SHARE, SUBSTANTIAL_SHARE = 0.05, 0.5
-"""The share of a request that nobody misses, and the share without which the workload is a different one."""
+NEGLIGIBLE_SHARE = 0.05
+"""A request may lose this share as a mere correction."""
+SUBSTANTIAL_SHARE = 0.5
+"""A request of which less than this share remains no longer guarantees what the workload needs."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
+"""The suffixes of quantities and the amounts that they stand for, the largest first."""
 
 
 class PodRequest(NamedTuple):
@@ -42,28 +44,27 @@ class PodRequest(NamedTuple):
     """The requested amount, in milli-CPUs or in the resource's unit."""
 
 
-def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests until the pod fits, or that drop an extended resource."""
-    fact = refusal.fact
+    fact = rejection.fact
     if not isinstance(fact, Insufficient):
         return
     pod_requests = _find_requests(tried, fact.resource)
-    for request in pod_requests if fact.free > 0 else ():
-        new_amount = _find_largest_amount(tried, request, fact)
-        if new_amount:
-            yield _build_lowering_fix(tried, request, fact.resource, new_amount)
+    if fact.free > 0:
+        for request in pod_requests:
+            new_amount = _find_largest_amount(tried, request, fact)
+            if new_amount:
+                yield _build_lowering_fix(tried, request, fact.resource, new_amount)
     if pod_requests and is_scalar(fact.resource):
-        yield _drop_request(tried, fact)
+        yield _build_request_removal_fix(tried, fact)
 
 
-def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
-    fact = refusal.fact
-    if (
-        not isinstance(fact, Insufficient)
-        or fact.resource != CPU
-        or is_plausible_machine_size(CPU, fact.requested, fact.largest)
-    ):
+    fact = rejection.fact
+    if not isinstance(fact, Insufficient) or fact.resource != CPU:
+        return
+    if is_plausible_machine_size(CPU, fact.requested, fact.largest):
         return
     for request in _find_requests(tried, CPU):
         old_amount = str(request.resources.requests[CPU])
@@ -77,12 +78,14 @@ def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
     pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
         return [PodRequest("", 0, "", pod_resources, _parse_amount(pod_resources.requests[resource], resource))]
-    return [
-        PodRequest(field, index, container.name, container.resources, _parse_amount(requests[resource], resource))
-        for field in ("containers", "init_containers")
-        for index, container in enumerate(getattr(pod.spec, field))
-        if resource in (requests := container.resources.requests)
-    ]
+    pod_requests = []
+    for field in ("containers", "init_containers"):
+        for index, container in enumerate(getattr(pod.spec, field)):
+            resources = container.resources
+            if resource in resources.requests:
+                amount = _parse_amount(resources.requests[resource], resource)
+                pod_requests.append(PodRequest(field, index, container.name, resources, amount))
+    return pod_requests
 
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
@@ -98,12 +101,16 @@ def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficie
     requests are lowered by the same share.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
-    largest = fact.free - _sum_requests(tried, pod, request, fact.resource, "0")
+    requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
+    largest = fact.free - requested_by_others
     if largest <= 0:
-        largest = request.amount * fact.free // max(_sum_requests(tried, pod, request, fact.resource, ""), 1)
-    if not _find_smallest_amount(tried, request, fact.resource) <= largest < request.amount or largest <= 0:
+        total = _sum_requests(tried, pod, request, fact.resource)
+        largest = request.amount * fact.free // max(total, 1)
+
+    smallest = _find_smallest_amount(tried, request, fact.resource)
+    if largest <= 0 or not smallest <= largest < request.amount:
         return ""
-    return format_request(largest, fact.resource, str(request.resources.requests[fact.resource]))
+    return format_resource_amount(largest, fact.resource, str(request.resources.requests[fact.resource]))
 
 
 def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
@@ -118,16 +125,14 @@ def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
     if request.field == "init_containers" and not is_sidecar(spec.init_containers[request.position]):
         started = spec.init_containers[: request.position + 1]
         concurrent = tuple(
-            container for i, container in enumerate(started) if i == request.position or is_sidecar(container)
+            container for index, container in enumerate(started) if index == request.position or is_sidecar(container)
         )
         return replace(pod, spec=replace(spec, containers=(), init_containers=concurrent))
     return pod
 
 
-def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str) -> int:
-    """Return the pod's total request for the resource. `new_amount`, unless empty, replaces the amount of this
-    request.
-    """
+def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str = "") -> int:
+    """Return the pod's total request for the resource. `new_amount`, if given, replaces the amount of `request`."""
     changed = _set_request(pod, request, resource, new_amount) if new_amount else pod
     return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
@@ -140,16 +145,17 @@ def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) 
     return PodInfo(tried.trial.pod, options).requests.get(resource, 0)
 
 
-def format_request(amount: int, resource: str, old_text: str) -> str:
+def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
-    CPU stays exact. For memory and similar resources the unit is at most a thousandth of the amount.
+    CPU and counts stay exact, and so do amounts whose `old_text` is a plain integer. For memory and similar resources
+    the unit is at most a thousandth of the amount.
 
-    >>> format_request(1500, "cpu", "2"), format_request(2000, "cpu", "3")
+    >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')
-    >>> format_request(7 * 2**30 + 5, "memory", "8Gi")
+    >>> format_resource_amount(7 * 2**30 + 5, "memory", "8Gi")
     '7Gi'
-    >>> format_request(7654321987, "memory", "8Gi"), format_request(3, "nvidia.com/gpu", "4")
+    >>> format_resource_amount(7654321987, "memory", "8Gi"), format_resource_amount(3, "nvidia.com/gpu", "4")
     ('7299Mi', '3')
     """
     if resource == CPU:
@@ -158,32 +164,32 @@ def format_request(amount: int, resource: str, old_text: str) -> str:
         return str(amount)
     if old_text.isdigit():
         return str(amount)
+    # Round down to the largest unit that is at most a thousandth of the amount, then write it with the largest unit.
     precision = next(size for _, size in UNITS if amount >= 1000 * size or size == 1)
     amount -= amount % precision
-    name, size = next((name, size) for name, size in UNITS if amount % size == 0)
-    return f"{amount // size}{name}"
+    suffix, size = next((suffix, size) for suffix, size in UNITS if amount % size == 0)
+    return f"{amount // size}{suffix}"
 
 
 def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
-    """Return the pod with a new amount for the request, and for its limit if both must be equal."""
+    """Return the pod with a new amount for the request, and for its limit if both must be equal or lack a unit."""
 
     def set_amount(own: ResourceRequirements) -> ResourceRequirements:
         """Return the resources with the new amount."""
         limits: Resources = own.limits
-        is_without_unit = f"{limits.get(resource)}m" == new_amount
-        if resource in limits and (not _can_overcommit(resource) or is_without_unit):
+        lacks_same_unit = f"{limits.get(resource)}m" == new_amount  # the unit is corrected in the limit as well
+        if resource in limits and (not _can_overcommit(resource) or lacks_same_unit):
             limits = {**limits, resource: new_amount}
         return replace(own, requests={**own.requests, resource: new_amount}, limits=limits)
 
     if not request.field:
-        return replace(pod, spec=replace(pod.spec, resources=set_amount(pod.spec.resources or ResourceRequirements())))
+        pod_resources = set_amount(pod.spec.resources or ResourceRequirements())
+        return replace(pod, spec=replace(pod.spec, resources=pod_resources))
 
-    containers = [
-        replace(container, resources=set_amount(container.resources))
-        if container.name == request.container_name
-        else container
-        for container in getattr(pod.spec, request.field)
-    ]
+    containers: list[Container] = list(getattr(pod.spec, request.field))
+    for index, container in enumerate(containers):
+        if container.name == request.container_name:
+            containers[index] = replace(container, resources=set_amount(container.resources))
     return replace(pod, spec=replace(pod.spec, **{request.field: tuple(containers)}))
 
 
@@ -212,10 +218,12 @@ def get_price_of_reduction(share: float) -> Price | None:
     """Return the price of reducing a request to this share, or None for the usual price."""
     if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION
-    return Price.GUARANTEE if share < SUBSTANTIAL_SHARE else None
+    if share < SUBSTANTIAL_SHARE:
+        return Price.GUARANTEE
+    return None
 
 
-def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
+def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
     """Build the fix that removes the resource from the requests and limits of all containers."""
     resource = fact.resource
 
@@ -233,10 +241,9 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
     def change(pod: Pod) -> Pod:
         """Return the pod without the resource."""
         spec = pod.spec
-        changed_lists = {
-            name: tuple(map(change_container, getattr(spec, name))) for name in ("containers", "init_containers")
-        }
-        return replace(pod, spec=replace(spec, **changed_lists))
+        containers = tuple(map(change_container, spec.containers))
+        init_containers = tuple(map(change_container, spec.init_containers))
+        return replace(pod, spec=replace(spec, containers=containers, init_containers=init_containers))
 
     scarcity = "" if fact.largest else ", which no node offers"
     text = f"drop the request for {resource}{scarcity}"
@@ -255,14 +262,14 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.await_terminating_pods,
-            node_resources.repair_device_plugin,
-            correct_cpu_unit,
-            node_resources.revert_resizes,
-            lower_request,
-            node_resources.back_by_class,
-            neighbours.remove_neighbours,
-            node_resources.raise_max_pods,
+            waiting.iter_termination_wait_fixes,
+            node_resources.iter_device_plugin_fixes,
+            iter_cpu_unit_fixes,
+            node_resources.iter_resize_revert_fixes,
+            iter_request_fixes,
+            node_resources.iter_device_class_fixes,
+            neighbours.iter_neighbour_removal_fixes,
+            node_resources.iter_max_pods_fixes,
         ),
         facts_tell_all=True,
     )

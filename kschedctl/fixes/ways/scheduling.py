@@ -13,7 +13,7 @@ from kschedctl.api.resource_names import format_amount
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.target_pod import set_priority_class
 from kschedctl.replay.edits import ObjectKey
@@ -22,30 +22,31 @@ from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, a
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, find_applicable_limits
 
 OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
+"""The costs of another scheduler name, and of a higher PriorityClass for a DaemonSet and for other workloads."""
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
-"""The PriorityClass that is created for a DaemonSet where none is above its own."""
-GOES_BEFORE = "it outranks lower-priority pods"
+"""The PriorityClass that is created for a DaemonSet if no class is above its own."""
+OUTRANKS = "it outranks lower-priority pods"
 SYSTEM_PREFIX = "system-"
 
 
-def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
+def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that set the pod's schedulerName to a profile of this scheduler, if it names no profile."""
     trial = tried.trial
     if trial.framework is not None or trial.cycle is not None:
         return
+    old_name = trial.pod.spec.scheduler_name
     for name in trial.scheduler.configuration.profiles:
-        edits = build_pod_edits(trial.pod, _set_scheduler_name(name))
-        before = trial.pod.spec.scheduler_name
-        text = f"use scheduler {name} instead of {before}"
+        edits = build_pod_edits(trial.pod, _build_scheduler_name_change(name))
+        text = f"use scheduler {name} instead of {old_name}"
         yield Fix(FixKind.OTHER_SCHEDULER, name, text, by="author", edits=edits, cost=OTHER_SCHEDULER)
 
 
-def _set_scheduler_name(scheduler_name: str) -> Callable[[Pod], Pod]:
+def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that sets the schedulerName."""
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name))
 
 
-def raise_priority(tried: TriedNode) -> Iterator[Fix]:
+def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that give the pod a higher PriorityClass, starting with the lowest.
 
     Classes of the system are left out. DaemonSet pods should take precedence over pods that can run on any node, so
@@ -55,15 +56,18 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
     never_preempts = pod.spec.preemption_policy == "Never"
     own_priority = pod.spec.priority or 0
     is_agent = find_owner(pod).kind == "DaemonSet"
-    higher = [
+    # If the pod never preempts, a class of the same priority that does also helps.
+    least_priority = own_priority if never_preempts else own_priority + 1
+    helpful_classes = [
         priority_class
         for priority_class in cluster.priority_classes
-        if (priority_class.value > own_priority or (never_preempts and priority_class.value == own_priority))
+        if priority_class.value >= least_priority
         and priority_class.preemption_policy != "Never"
         and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
     ]
+    helpful_classes.sort(key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
-    for rank, class_ in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
+    for rank, class_ in enumerate(helpful_classes):
         name = class_.metadata.name
 
         def change(read: Pod, name: str = name) -> Pod:
@@ -79,18 +83,17 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
             by="author",
             edits=build_pod_edits(pod, change),
             cost=cost,
-            weakens=GOES_BEFORE,
-            commands=(),
+            weakens=OUTRANKS,
             variant_of="class",
             where=name,
             price=price,
         )
     agent_class_exists = any(class_.metadata.name == AGENT_CLASS_NAME for class_ in cluster.priority_classes)
-    if is_agent and not higher and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
-        yield _create_agent_class(pod, cluster)
+    if is_agent and not helpful_classes and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
+        yield _build_agent_class_fix(pod, cluster)
 
 
-def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
+def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
     """Build the fix that creates a PriorityClass for node agents and gives it to the pod."""
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
@@ -101,18 +104,19 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
 
     key = ObjectKey.of(new_class)
     edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
-    unread_note = ", or take one that exists: none was read" * (cluster.gap("PriorityClass") is not None)
     own_priority = pod.spec.priority or 0
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
+    if cluster.gap("PriorityClass") is not None:
+        text += ", or use an existing class (the PriorityClasses were not read)"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)
     return Fix(
         FixKind.USE_PRIORITY_CLASS,
         AGENT_CLASS_NAME,
-        text + unread_note,
+        text,
         by="operator",
         edits=edits,
         cost=RAISE_OF_AGENT,
-        weakens=GOES_BEFORE,
+        weakens=OUTRANKS,
         commands=commands,
         variant_of="class",
         where=AGENT_CLASS_NAME,
@@ -121,11 +125,12 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
 
 
 RAISE_MAX, RAISE_MIN = 35, 50
+"""The costs of raising the max and the min of an ElasticQuota."""
 QuotaField = Literal["max", "min"]
 
 
-def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that raises the ElasticQuota of the pod's namespace.
+def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+    """Yield the fix that raises the ElasticQuota of the pod's namespace, if it has one.
 
     If the pod would exceed its max, max is raised. Otherwise, min is raised by the amounts by which the use of all
     namespaces would exceed the sum of all mins.
@@ -135,24 +140,30 @@ def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or claim is None:
         return
-    used = add_requests(use.sum_namespace(quota.namespace), claim.same_quota)
-    max_amounts = quota.max_amounts or {}
-    limits = find_applicable_limits(claim.same_quota, max_amounts, INT64_MAX) if quota.max_amounts is not None else {}
-    exceeded = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
-    if exceeded:
-        yield _raise_quota_field(quota, "max", exceeded, max_amounts)
-        return
+
+    # Raise max to what the namespace would use.
+    if quota.max_amounts is not None:
+        used = add_requests(use.sum_namespace(quota.namespace), claim.same_quota)
+        limits = find_applicable_limits(claim.same_quota, quota.max_amounts, INT64_MAX)
+        new_max = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
+        if new_max:
+            yield _build_quota_fix(quota, "max", new_max, quota.max_amounts)
+            return
+
+    # Raise min by what all namespaces would use beyond the sum of all mins.
     used = add_requests(use.sum_all_namespaces(), claim.all_quotas)
-    min_amounts = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-    limits = find_applicable_limits(used, min_amounts, 0)
-    lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
-    if lacking:
-        yield _raise_quota_field(
-            quota, "min", {name: quota.min_amounts.get(name, 0) + n for name, n in lacking.items()}, quota.min_amounts
-        )
+    min_sum = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
+    limits = find_applicable_limits(used, min_sum, 0)
+    new_min = {
+        name: quota.min_amounts.get(name, 0) + used[name] - limit
+        for name, limit in limits.items()
+        if used.get(name, 0) > limit
+    }
+    if new_min:
+        yield _build_quota_fix(quota, "min", new_min, quota.min_amounts)
 
 
-def _raise_quota_field(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
+def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
     """Build the fix that raises amounts in the max or min of the ElasticQuota."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}
@@ -183,4 +194,4 @@ def _format_exactly(name: str, amount: int) -> str:
     return str(amount) if "." in text else text
 
 
-REMEDIES = {CapacityScheduling: PluginRemedies((raise_quota,))}
+REMEDIES = {CapacityScheduling: PluginRemedies((iter_elastic_quota_fixes,))}

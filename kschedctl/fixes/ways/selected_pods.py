@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.node_labels import find_similar_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -60,7 +60,7 @@ class UnmatchedTerm(NamedTuple):
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
-def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
+def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
     """Yield corrections of the pod affinity term at this index, if it selects no pod."""
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
@@ -68,30 +68,29 @@ def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm
     selector = term.label_selector
     if selector is not None:
         label_values = _collect_pod_labels(unmatched_term.view, unmatched_term.namespaces)
-        for old, new, corrected in _iter_similar_selectors(selector, label_values):
-            text = f"require pods with {new} instead of {old}"
-            yield TermCorrection(
-                FixKind.CORRECT_POD_SELECTOR, (new,), text, CORRECT, replace(term, label_selector=corrected)
-            )
-    yield from _propose_namespaces(unmatched_term)
+        for similar in _iter_similar_selectors(selector, label_values):
+            text = f"require pods with {similar.new_label} instead of {similar.old_label}"
+            corrected = replace(term, label_selector=similar.selector)
+            yield TermCorrection(FixKind.CORRECT_POD_SELECTOR, (similar.new_label,), text, CORRECT, corrected)
+    yield from _iter_namespace_corrections(unmatched_term)
 
 
-def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects them."""
     affinity = tried.trial.own.spec.affinity
-    terms = (
-        affinity.pod_affinity.required_during_scheduling_ignored_during_execution
-        if (affinity and affinity.pod_affinity)
-        else ()
-    )
-    for index, term in enumerate(terms):
+    if affinity is None or affinity.pod_affinity is None:
+        return
+    for index, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
         unmatched_term = _find_unmatched_term(tried, index, term)
-        if unmatched_term is not None and term.namespace_selector is not None:
-            labels = _find_selected_labels(term.namespace_selector)
-            namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
-            for name in unmatched_term.matching_namespaces if labels else ():
-                if name in namespaces and name not in unmatched_term.namespaces:
-                    yield _label_namespace(namespaces[name], labels)
+        if unmatched_term is None or term.namespace_selector is None:
+            continue
+        labels = _find_selected_labels(term.namespace_selector)
+        if not labels:
+            continue
+        namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
+        for name in unmatched_term.matching_namespaces:
+            if name in namespaces and name not in unmatched_term.namespaces:
+                yield _build_namespace_label_fix(namespaces[name], labels)
 
 
 def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
@@ -99,9 +98,11 @@ def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) ->
     parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
     if index >= len(parsed_terms):
         return None
-    unmatched_term = UnmatchedTerm(term, parsed_terms[index], view)
-    unrolled = parsed_terms[index].with_selected_namespaces(view.namespace_labels)
-    return None if find_infos_matching_term(unrolled, view).any() else unmatched_term
+    parsed_term = parsed_terms[index]
+    term_with_namespaces = parsed_term.with_selected_namespaces(view.namespace_labels)
+    if find_infos_matching_term(term_with_namespaces, view).any():
+        return None
+    return UnmatchedTerm(term, parsed_term, view)
 
 
 def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
@@ -124,40 +125,51 @@ def _collect_label_values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, 
     return values
 
 
-def _iter_similar_selectors(
-    selector: LabelSelector, label_values: LabelValues
-) -> Iterator[tuple[str, str, LabelSelector]]:
-    """Yield selectors with one key or value replaced by a similar one that occurs.
+class SimilarSelector(NamedTuple):
+    """A label selector with one label corrected."""
 
-    Each comes after the label as the selector has it and the corrected label, both as ``key=value``.
-    """
-    labels = selector.match_labels
-    for key, value in labels.items():
-        other_labels = {k: v for k, v in labels.items() if k != key}
+    old_label: str
+    """The label as the selector has it, as ``key=value``."""
+    new_label: str
+    """The corrected label, as ``key=value``."""
+    selector: LabelSelector
+    """The corrected selector."""
+
+
+def _iter_similar_selectors(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
+    """Yield selectors with one key or value replaced by a similar one that occurs."""
+    yield from _iter_similar_match_labels(selector, label_values)
+    yield from _iter_similar_match_expressions(selector, label_values)
+
+
+def _iter_similar_match_labels(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
+    """Yield selectors with a key, a value or both of one of the matchLabels replaced by similar ones."""
+    for key, value in selector.match_labels.items():
+        other_labels = {k: v for k, v in selector.match_labels.items() if k != key}
+        candidates: list[tuple[str, str]] = []
         for similar_key in _find_meant_words(key, label_values):
-            similar_values = (
-                [value] if value in label_values[similar_key] else _find_meant_words(value, label_values[similar_key])
-            )
-            for similar_value in similar_values:
-                yield (
-                    f"{key}={value}",
-                    f"{similar_key}={similar_value}",
-                    replace(selector, match_labels={**other_labels, similar_key: similar_value}),
-                )
-        for similar_value in _find_meant_words(value, label_values.get(key, ())):
-            yield (
-                f"{key}={value}",
-                f"{key}={similar_value}",
-                replace(selector, match_labels={**other_labels, key: similar_value}),
-            )
+            values = label_values[similar_key]
+            similar_values = [value] if value in values else _find_meant_words(value, values)
+            candidates += [(similar_key, similar_value) for similar_value in similar_values]
+        candidates += [(key, similar_value) for similar_value in _find_meant_words(value, label_values.get(key, ()))]
+        for new_key, new_value in candidates:
+            corrected = replace(selector, match_labels={**other_labels, new_key: new_value})
+            yield SimilarSelector(f"{key}={value}", f"{new_key}={new_value}", corrected)
+
+
+def _iter_similar_match_expressions(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
+    """Yield selectors with a value of one of the In requirements replaced by a similar one."""
     for index, requirement in enumerate(selector.match_expressions):
-        for value in (requirement.values or ()) if requirement.operator == "In" else ():
-            for similar_value in _find_meant_words(value, label_values.get(requirement.key, ())):
-                values = tuple(similar_value if other == value else other for other in requirement.values or ())
+        if requirement.operator != "In" or not requirement.values:
+            continue
+        key = requirement.key
+        for value in requirement.values:
+            for similar_value in _find_meant_words(value, label_values.get(key, ())):
+                values = tuple(similar_value if other == value else other for other in requirement.values)
                 expressions = list(selector.match_expressions)
                 expressions[index] = replace(requirement, values=values)
                 corrected = replace(selector, match_expressions=tuple(expressions))
-                yield f"{requirement.key}={value}", f"{requirement.key}={similar_value}", corrected
+                yield SimilarSelector(f"{key}={value}", f"{key}={similar_value}", corrected)
 
 
 def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
@@ -167,7 +179,7 @@ def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
     return find_similar_words(word, known)
 
 
-def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
+def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
     """Yield corrections of a term's namespaces: similar names or labels, or namespaces with matching pods."""
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
@@ -178,38 +190,36 @@ def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrectio
                 FixKind.CORRECT_NAMESPACE, (name, similar_name), text, CORRECT, replace(term, namespaces=names)
             )
     if term.namespace_selector is not None:
-        for old, new, selector in _iter_similar_selectors(
-            term.namespace_selector, _collect_label_values(namespace_labels.values())
-        ):
-            text = f"match pods in namespaces with {new} instead of {old}"
-            corrected = replace(term, namespace_selector=selector)
-            yield TermCorrection(FixKind.CORRECT_NAMESPACE_SELECTOR, (new,), text, CORRECT, corrected)
+        label_values = _collect_label_values(namespace_labels.values())
+        for similar in _iter_similar_selectors(term.namespace_selector, label_values):
+            text = f"match pods in namespaces with {similar.new_label} instead of {similar.old_label}"
+            corrected = replace(term, namespace_selector=similar.selector)
+            yield TermCorrection(FixKind.CORRECT_NAMESPACE_SELECTOR, (similar.new_label,), text, CORRECT, corrected)
     for name in unmatched_term.matching_namespaces:
         if name not in unmatched_term.namespaces:
-            text = f"match pods in namespace {name}, too"
+            text = f"also match pods in namespace {name}"
             wider = replace(term, namespaces=tuple(sorted(unmatched_term.namespaces | {name})))
             yield TermCorrection(FixKind.OTHER_NAMESPACE, (name,), text, ELSEWHERE, wider)
 
 
 def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
     """Return labels that make a namespace match the selector, or none if an operator is not In."""
-    if any(expression.operator != "In" or not expression.values for expression in selector.match_expressions):
-        return {}
-    return {
-        **{expression.key: expression.values[0] for expression in selector.match_expressions if expression.values},
-        **selector.match_labels,
-    }
+    labels: dict[str, str] = {}
+    for expression in selector.match_expressions:
+        if expression.operator != "In" or not expression.values:
+            return {}
+        labels[expression.key] = expression.values[0]
+    return labels | selector.match_labels
 
 
-def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
+def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
     """Build the fix that adds labels to a namespace."""
     name = namespace.metadata.name
 
-    def change(namespace: Namespace) -> Namespace:
+    def change(known: Namespace) -> Namespace:
         """Return the namespace with the labels."""
-        return replace(
-            namespace, metadata=replace(namespace.metadata, labels={**namespace.metadata.labels, **new_labels})
-        )
+        metadata = replace(known.metadata, labels={**known.metadata.labels, **new_labels})
+        return replace(known, metadata=metadata)
 
     labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)

@@ -13,10 +13,10 @@ from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
-from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
+from kschedctl.fixes.ways.node_labels import iter_node_label_fixes, iter_other_topologies
 from kschedctl.fixes.ways.taints import reports_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
@@ -24,76 +24,99 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCoun
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
+"""The costs of the fixes."""
 UNEVEN_TEXT = "pods may be spread less evenly over {key}"
 MOST_DOMAINS = 3
 """The most label values that are proposed for a node without the topology label."""
 
 
-def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_spread_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that a hard spread constraint rejects.
 
     If the skew is too large, the constraints on the topology key are relaxed. If the node lacks the topology label, the
     constraints get another key or become preferences, or the node gets the label.
     """
-    match refusal.fact:
+    match rejection.fact:
         case TooSkewed(key=key) as fact:
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _relax_constraint(tried, index, constraint, fact)
+                yield from _iter_relaxation_fixes(tried, index, constraint, fact)
         case TopologyLabelMissing(key=key):
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _replace_topology_key(tried, index, constraint)
-                yield _prefer_spread(tried, index, constraint)
+                yield from _iter_topology_key_fixes(tried, index, constraint)
+                yield _build_soft_constraint_fix(tried, index, constraint)
             for value in _find_label_values(tried, key):
-                yield from label_node(tried, key, value)
+                yield from iter_node_label_fixes(tried, key, value)
 
 
 def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
     """Return the hard constraints on this topology key, each with its index in the pod's spec."""
-    own = enumerate(pod.spec.topology_spread_constraints)
     return [
-        (i, constraint)
-        for i, constraint in own
+        (index, constraint)
+        for index, constraint in enumerate(pod.spec.topology_spread_constraints)
         if constraint.topology_key == key and constraint.when_unsatisfiable == HARD
     ]
 
 
 def _find_label_values(tried: TriedNode, key: str) -> list[str]:
-    """Return values of the label that other nodes have, those of the least crowded domains first."""
+    """Return a few values of the label that other nodes have, those of the least crowded domains first."""
     column = tried.cycle.view.nodes.label(key)
-    counted = next((count for count in find_domain_counts(tried) if count.column is column), None)
-    codes = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
-    return [column.values[code] for code in codes][:MOST_DOMAINS]
+    domain_counts = next((counts for counts in find_domain_counts(tried) if counts.column is column), None)
+    codes = list(range(column.size))
+    if domain_counts is not None:
+        codes = domain_counts.counts.argsort(kind="stable").tolist()
+    return [column.values[code] for code in codes[:MOST_DOMAINS]]
 
 
 def _find_counts(tried: TriedNode, index: int) -> DomainCounts | None:
     """Return the domain counts of the hard constraint at this index, or None."""
-    own = tried.trial.pod.spec.topology_spread_constraints
-    earlier_hard = sum(constraint.when_unsatisfiable == HARD for constraint in own[:index])
-    domain_counts = find_domain_counts(tried)
-    return domain_counts[earlier_hard] if earlier_hard < len(domain_counts) else None
+    earlier_constraints = tried.trial.pod.spec.topology_spread_constraints[:index]
+    hard_index = sum(constraint.when_unsatisfiable == HARD for constraint in earlier_constraints)
+    domain_counts = find_domain_counts(tried)  # one for each hard constraint
+    return domain_counts[hard_index] if hard_index < len(domain_counts) else None
 
 
-def _relax_constraint(
+def _iter_relaxation_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, fact: TooSkewed
 ) -> Iterator[Fix]:
-    """Yield fixes that relax a constraint that the pod would violate on this node."""
-    counted = _find_counts(tried, index)
-    if counted is None:
+    """Yield fixes that relax a constraint, if the pod would violate it on this node.
+
+    Fixes that count other pods or domains come first, then those that allow a less even spread.
+    """
+    counts = _find_counts(tried, index)
+    if counts is None:
         return
-    skew = _compute_skew(tried, counted, tried.known_row)
+    skew = _compute_skew(tried, counts, tried.known_row)
     if fact.max_skew == constraint.max_skew:
-        skew = max(skew, fact.skew)  # with those that are nominated
+        skew = max(skew, fact.skew)  # the skew of the fact includes nominated pods
     if skew <= constraint.max_skew:
         return
+    yield from _iter_recount_fixes(tried, index, constraint, counts)
+
     key = constraint.topology_key
-    loss_text = UNEVEN_TEXT.format(key=constraint.topology_key)
+    loss_text = UNEVEN_TEXT.format(key=key)
+    domain_count = max(int(counts.exists.sum()), 1)
+    if constraint.min_domains is not None and constraint.min_domains > domain_count:
+        text = f"spread across {key} with minDomains {domain_count} instead of {constraint.min_domains}"
+        yield _build_constraint_fix(
+            tried, index, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=loss_text, min_domains=domain_count
+        )
+    text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
+    yield _build_constraint_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
+    yield _build_soft_constraint_fix(tried, index, constraint)
+
+
+def _iter_recount_fixes(
+    tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
+) -> Iterator[Fix]:
+    """Yield fixes after which the constraint counts only pods of the pod's revision or nodes that the pod can use."""
+    key = constraint.topology_key
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _build_constraint_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
-        price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
+        price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counts) else None
         yield _build_constraint_fix(
             tried, index, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
         )
@@ -102,30 +125,23 @@ def _relax_constraint(
         yield _build_constraint_fix(
             tried, index, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor"
         )
-    domains = int(counted.exists.sum())
-    if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
-        text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
-        yield _build_constraint_fix(
-            tried, index, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=loss_text, min_domains=max(domains, 1)
-        )
-    text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _build_constraint_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
-    yield _prefer_spread(tried, index, constraint)
 
 
-def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
+def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
     """Return whether the pod is kept off all nodes of the emptiest domains by lasting taints.
 
     Such domains should not count. A cordon or a fault is temporary, so its domain counts again later.
     """
     taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
     tolerations = tried.cycle.info.spec.tolerations
-    lasting = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
-    kept_away = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting]
-    emptiest = counted.exists & (counted.counts == counted.counts[counted.exists].min(initial=0))
-    codes = counted.column.codes
-    inside = counted.eligible & (codes >= 0) & emptiest[codes]
-    return bool(inside.any()) and bool(np.array(kept_away, np.bool_)[taint_set][inside].all())
+    lasting_sets = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
+    is_set_untolerated = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets]
+    is_untolerated = np.array(is_set_untolerated, np.bool_)[taint_set]
+
+    is_domain_emptiest = counts.exists & (counts.counts == counts.counts[counts.exists].min(initial=0))
+    codes = counts.column.codes
+    is_in_emptiest = counts.eligible & (codes >= 0) & is_domain_emptiest[codes]
+    return bool(is_in_emptiest.any()) and bool(is_untolerated[is_in_emptiest].all())
 
 
 def _is_temporary(taint: Taint) -> bool:
@@ -133,13 +149,13 @@ def _is_temporary(taint: Taint) -> bool:
     return taint.key == UNSCHEDULABLE_TAINT.key or reports_condition(taint)
 
 
-def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
+def _compute_skew(tried: TriedNode, counts: DomainCounts, row: Row) -> int:
     """Return the skew of the node's domain once the pod is in it, without nominated pods."""
-    counts, minimum = counted.compute_counts_and_minimum(None)
-    return int(counts[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
+    pod_counts, minimum = counts.compute_counts_and_minimum(None)
+    return int(pod_counts[row] + counts.constraint.selects(tried.cycle.info) - minimum[row])
 
 
-def _prefer_spread(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
+def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
     """Build the fix that turns the constraint into a preference."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
@@ -156,7 +172,7 @@ def _prefer_spread(tried: TriedNode, index: int, constraint: TopologySpreadConst
     )
 
 
-def _replace_topology_key(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
+def _iter_topology_key_fixes(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
     """Yield fixes that spread over another topology key, for a key that no node has."""
     for new_key, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {new_key} instead of {constraint.topology_key}"
@@ -197,4 +213,6 @@ def _build_constraint_fix(
     )
 
 
-REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}
+REMEDIES = {
+    PodTopologySpread: PluginRemedies((iter_spread_fixes, neighbours.iter_neighbour_removal_fixes), indirect=True)
+}

@@ -14,31 +14,31 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, get_claim_class, get_listers
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 IGNORE, ENLARGE, PUBLISH = 35, 40, 45
+"""The costs of ignoring a driver's capacity, of enlarging a pool, and of adding one."""
 NAMESPACE = "kube-system"
 """The namespace of a new pool whose class has none yet. A driver publishes pools in its own namespace, which is
 unknown.
 """
 
 
-def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool for the node.
 
     It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
     """
     name = get_claim_class(claim)
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
-    largest = max(
-        (pool for pool in pools if tried.known_row in pool.rows), key=lambda pool: pool.limit or 0, default=None
-    )
-    if largest is None:
-        return _add_pool(tried, claim, pools, fact.size)
-    return _enlarge_pool(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
+    reachable_pools = [pool for pool in pools if tried.known_row in pool.rows]
+    if not reachable_pools:
+        return _build_new_pool_fix(tried, claim, pools, fact.size)
+    largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
+    return _build_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
 
 
-def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
     A driver that publishes capacity only for other nodes may not run on this one, so there is no fix then. A capacity
@@ -57,7 +57,7 @@ def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
         by="operator",
         edits=(ObjectEdit(key, _disable_storage_capacity),),
         cost=IGNORE,
-        weakens=f"kube-scheduler no longer looks at the free storage of {fact.driver}",
+        weakens=f"kube-scheduler no longer checks the free storage of {fact.driver}",
         commands=(kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
         price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
     )
@@ -71,33 +71,36 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     """Return whether the driver has a volume that the node reaches but not every node."""
     storage = get_listers(tried.cycle.view)
-    of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
-    reached = (
-        storage.topology.find_reachable_rows(v.spec.node_affinity)
-        for v in of_driver
-        if v.spec.node_affinity is not None
-    )
-    return any(tried.known_row in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
+    node_count = len(tried.cycle.view.nodes)
+    for volume in storage.volumes.values():
+        if volume.spec.csi is None or volume.spec.csi.driver != driver or volume.spec.node_affinity is None:
+            continue
+        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
+        if tried.known_row in rows and len(rows) < node_count:
+            return True
+    return False
 
 
-def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
-    """Build the fix that raises a pool's capacity. `driver` is set if it publishes 0, which may be wrong."""
+def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+    """Build the fix that raises a pool's capacity.
+
+    `driver` is the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.
+    """
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
 
     def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
         """Return the pool with the larger capacity."""
-        largest = None if known.maximum_volume_size is None else size
-        return replace(known, capacity=size, maximum_volume_size=largest)
+        maximum_size = None if known.maximum_volume_size is None else size
+        return replace(known, capacity=size, maximum_volume_size=maximum_size)
 
-    before = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    old_size = "nothing known" if before is None else f"{before}"
-    text = (
-        f"add storage to pool {key.namespace}/{key.name} of class {class_name}: room for {size} instead of {old_size}"
-    )
+    pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
-        pool_text = f"CSIStorageCapacity {key.namespace}/{key.name} of class {class_name}"
-        text = f"correct what {driver} publishes in {pool_text}, or add storage: room for {size} instead of 0"
+        text = f"correct what {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
+        text += f": {size} needed, 0 published"
+    else:
+        published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+        text = f"add storage to pool {pool_text}: {size} needed, {'none' if published is None else published} published"
     return Fix(
         FixKind.RAISE_CAPACITY,
         (key, size),
@@ -105,14 +108,14 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=ENLARGE,
-        weakens="",
-        commands=(),
         variant_of=class_name,
         where=key.name,
     )
 
 
-def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
+def _build_new_pool_fix(
+    tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
+) -> Fix:
     """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]
@@ -128,9 +131,7 @@ def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stora
         capacity=size,
     )
     topology = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
-    text = (
-        f"add storage of class {class_name} for {topology}: room for {size}, of which its driver publishes none there"
-    )
+    text = f"add storage of class {class_name} for {topology}: {size} needed, none published by its driver"
     edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
     return Fix(
         FixKind.RAISE_CAPACITY,
@@ -139,8 +140,6 @@ def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stora
         by="operator",
         edits=edits,
         cost=PUBLISH,
-        weakens="",
-        commands=(),
         variant_of=class_name,
         where=topology,
     )

@@ -18,24 +18,25 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.snapshot.nodes import NodeColumns, match_required_affinity
+from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns, match_required_affinity
 
 CONTROL_PLANE_TAINTS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
+"""The costs of fixes of tolerations, cordons and taints."""
 SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Prefixes of taints that report a condition of the node and come back if removed. See Taints and Tolerations."""
 STARTUP_SUFFIXES = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
 """Ends of taint keys that cloud providers, network and storage drivers and Karpenter remove once a node is set up."""
 STARTS, INITIALIZE, REPAIR = 10, 10, 15
+"""The costs of waiting for a starting node, of initializing all nodes, and of repairing a node."""
 
 
-def uncordon_node(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_uncordon_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -59,39 +60,52 @@ def _remove_cordon(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=remaining_taints))
 
 
-def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials."""
+def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+    """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials.
+
+    A taint that reports a condition leads to a repair. Other taints are tolerated or removed, see
+    `_iter_tolerable_taint_fixes`.
+    """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
     taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from uncordon_node(tried, refusal)
+        yield from iter_uncordon_fixes(tried, rejection)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
-        yield initialize_nodes(nodes)
+        yield build_initialization_fix(nodes)
     elif reports_condition(taint):
-        yield repair_node(tried, node)
+        yield build_node_repair_fix(tried, node)
     else:
-        corrections = list(_correct_tolerations(tried, taint))
-        yield from corrections
-        requests_devices = _requests_devices(tried, node, taint)
-        chooses_nodes = _chooses_nodes(tried.trial.pod)
-        if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
-            return
-        if requests_devices is not False or chooses_nodes:
-            yield _build_toleration_fix(tried, _generalize_effect(tried, taint), requests_devices)
-        if requests_devices is None and not corrections and not chooses_nodes:
-            yield _build_taint_removal(node, taint)
+        yield from _iter_tolerable_taint_fixes(tried, node, taint)
+
+
+def _iter_tolerable_taint_fixes(tried: TriedNode, node: Node, taint: Taint) -> Iterator[Fix]:
+    """Yield fixes for a taint that reserves the node: correct a toleration, add one, or remove the taint.
+
+    The taint of devices that the pod does not request is tolerated only if the pod chooses its nodes, and never
+    removed. Nor is a taint removed for a pod that chooses its nodes or has a toleration to correct.
+    """
+    corrections = list(_iter_toleration_corrections(tried, taint))
+    yield from corrections
+    if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
+        return
+    requests_devices = _requests_devices(tried, node, taint)
+    chooses_nodes = _chooses_nodes(tried.trial.pod)
+    if requests_devices is not False or chooses_nodes:
+        yield _build_toleration_fix(tried, _generalize_effect(tried, taint), requests_devices)
+    if requests_devices is None and not corrections and not chooses_nodes:
+        yield _build_taint_removal_fix(node, taint)
 
 
 def _may_run_on_control_planes(tried: TriedNode) -> bool:
     """Return whether the pod chooses its nodes, or all nodes are control planes, as in small clusters."""
-    nodes = tried.cycle.view.nodes
-    has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in nodes.taint_sets[0]]
-    return _chooses_nodes(tried.trial.pod) or all(
-        has_taint[number] for number in np.unique(nodes.taint_sets[1]).tolist()
-    )
+    if _chooses_nodes(tried.trial.pod):
+        return True
+    taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
+    has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
+    return all(has_taint[number] for number in np.unique(taint_set).tolist())
 
 
 def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
@@ -122,15 +136,17 @@ def _requests_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None
     offered_devices = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered_devices and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
         return None
-    return bool(tried.trial.pod.spec.resource_claims) or not offered_devices.isdisjoint(
-        tried.cycle.info.incoming_requests
-    )
+    if tried.trial.pod.spec.resource_claims:
+        return True
+    return not offered_devices.isdisjoint(tried.cycle.info.incoming_requests)
 
 
 def _chooses_nodes(pod: Pod) -> bool:
     """Return whether the pod has a nodeSelector or required node affinity."""
-    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    return bool(pod.spec.node_selector or (own and own.required_during_scheduling_ignored_during_execution))
+    if pod.spec.node_selector:
+        return True
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    return node_affinity is not None and bool(node_affinity.required_during_scheduling_ignored_during_execution)
 
 
 def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
@@ -138,10 +154,9 @@ def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
 
     One toleration then covers both.
     """
-    hard_taints = [
-        other for other in tried.cycle.view.nodes.objects[tried.known_row].spec.taints if other.effect in HARD_EFFECTS
-    ]
-    same_count = sum((other.key, other.value) == (taint.key, taint.value) for other in hard_taints)
+    node = tried.cycle.view.nodes.objects[tried.known_row]
+    hard_taints = [other for other in node.spec.taints if other.effect in HARD_EFFECTS]
+    same_count = sum(_has_same_key_and_value(other, taint) for other in hard_taints)
     return replace(taint, effect="") if same_count > 1 else taint
 
 
@@ -162,7 +177,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     weakens = ""
     price = Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
     if requests_devices is False:
-        weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
+        weakens, price = "it takes room from pods that request the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
     return Fix(
@@ -177,8 +192,11 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     )
 
 
-def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
-    """Yield corrections of tolerations that tolerate no taint of any node and probably mean this taint."""
+def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
+    """Yield corrections of tolerations that tolerate no taint of any node and probably mean this taint.
+
+    A toleration of another value is corrected only if all nodes that the pod selects have the taint.
+    """
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
     known_taints = dict.fromkeys(taint for taints in tried.cycle.view.nodes.taint_sets[0] for taint in taints)
     for index, toleration in enumerate(pod_tolerations):
@@ -187,11 +205,12 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
         likeness = _judge_likeness(toleration, taint, known_taints)
         if likeness is None or (likeness is Likeness.OTHER_VALUE and not _is_pool_chosen(tried, taint)):
             continue
-        target_taint = _generalize_effect(tried, taint)
-        effect = target_taint.effect if toleration.effect else ""
+        effect = _generalize_effect(tried, taint).effect if toleration.effect else ""
         has_value = bool(taint.value) and (toleration.operator != "Exists" or likeness is Likeness.IN_KEY)
-        operator = "Equal" if has_value else "Exists"
-        corrected = Toleration(taint.key, operator, taint.value if has_value else "", effect)
+        if has_value:
+            corrected = Toleration(taint.key, "Equal", taint.value, effect)
+        else:
+            corrected = Toleration(taint.key, "Exists", "", effect)
 
         def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = corrected) -> Pod:
             """Return the pod with the corrected toleration."""
@@ -199,13 +218,12 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         if likeness is Likeness.IN_KEY:
-            what = (
-                f"the toleration of key {toleration.key} to key {corrected.key}"
-                + f" and value {corrected.value}" * has_value
-            )
+            change_text = f"key {toleration.key} to key {corrected.key}"
+            if has_value:
+                change_text += f" and value {corrected.value}"
         else:
-            what = f"the toleration of {_format_toleration(toleration)} to {_format_toleration(corrected)}"
-        text = f"correct {what}, the taint of the node"
+            change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
+        text = f"correct the toleration of {change_text}, the taint of the node"
         edits = build_pod_edits(tried.trial.pod, change)
         yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
 
@@ -213,9 +231,12 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
 class Likeness(Enum):
     """The ways in which a toleration that tolerates no taint resembles one."""
 
-    TYPO = "its key or value is misspelt, or its effect or operator is another"
-    IN_KEY = "its key holds the taint's value or effect, too"
-    OTHER_VALUE = "it has the taint's key, but a value that may mean another taint"
+    TYPO = "typo"
+    """Its key or value is misspelt, or it has a different effect or operator."""
+    IN_KEY = "in key"
+    """Its key holds the taint's value or effect, too."""
+    OTHER_VALUE = "other value"
+    """It has the taint's key, but a value that may mean another taint."""
 
 
 def _judge_likeness(toleration: Toleration, taint: Taint, known_taints: Collection[Taint]) -> Likeness | None:
@@ -230,12 +251,17 @@ def _judge_likeness(toleration: Toleration, taint: Taint, known_taints: Collecti
     """
     if not toleration.key:
         return None
-    combined_keys = {f"{taint.key}{separator}{taint.value}" for separator in "/=:"} if taint.value else set()
-    combined_keys |= {f"{name}:{taint.effect}" for name in (taint.key, f"{taint.key}={taint.value}")}
+    # The whole taint was written into the key.
+    combined_keys = {f"{taint.key}:{taint.effect}", f"{taint.key}={taint.value}:{taint.effect}"}
+    if taint.value:
+        combined_keys |= {f"{taint.key}{separator}{taint.value}" for separator in "/=:"}
     if toleration.key.lower() in map(str.lower, combined_keys):
         return Likeness.IN_KEY
+
+    # Key and value are swapped.
     if taint.value and (toleration.key, toleration.value) == (taint.value, taint.key):
         return Likeness.TYPO
+
     if toleration.key == taint.key:
         values = [other.value for other in known_taints if other.key == taint.key]
         is_only_value = set(values) <= {taint.value}
@@ -243,6 +269,7 @@ def _judge_likeness(toleration: Toleration, taint: Taint, known_taints: Collecti
         if is_only_value or is_value_alike or is_typo(toleration.value, taint.value, values):
             return Likeness.TYPO
         return Likeness.OTHER_VALUE
+
     keys = {other.key for other in known_taints}
     same_name = toleration.key.rpartition("/")[2].lower() == taint.key.rpartition("/")[2].lower()
     return Likeness.TYPO if same_name or is_typo(toleration.key, taint.key, keys) else None
@@ -256,18 +283,22 @@ def _format_toleration(toleration: Toleration) -> str:
     >>> _format_toleration(Toleration("gpu", "Exists"))
     'gpu'
     """
-    value = f"={toleration.value}" if toleration.operator != "Exists" and toleration.value else ""
-    return f"{toleration.key}{value}{':' * bool(toleration.effect)}{toleration.effect}"
+    text = toleration.key
+    if toleration.operator != "Exists" and toleration.value:
+        text += f"={toleration.value}"
+    if toleration.effect:
+        text += f":{toleration.effect}"
+    return text
 
 
-def _build_taint_removal(node: Node, taint: Taint) -> Fix:
+def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
     """Build the fix that removes the taint from the node."""
     name = node.metadata.name
 
     def change(read: Node) -> Node:
         """Return the node without the taint."""
-        kept = tuple(t for t in read.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
-        return replace(read, spec=replace(read.spec, taints=kept))
+        remaining_taints = tuple(t for t in read.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        return replace(read, spec=replace(read.spec, taints=remaining_taints))
 
     return Fix(
         FixKind.REMOVE_TAINT,
@@ -276,7 +307,7 @@ def _build_taint_removal(node: Node, taint: Taint) -> Fix:
         by="operator",
         edits=build_node_edits(node, change),
         cost=UNTAINT,
-        weakens="pods that do not tolerate it may then run there too",
+        weakens="pods that do not tolerate it may run there, too",
         commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,
@@ -285,8 +316,9 @@ def _build_taint_removal(node: Node, taint: Taint) -> Fix:
 
 def reports_condition(taint: Taint) -> bool:
     """Return whether the taint reports a condition of the node other than a cordon."""
-    own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(STARTUP_SUFFIXES)
-    return own and taint.key != UNSCHEDULABLE_TAINT.key
+    if taint.key == UNSCHEDULABLE_TAINT.key:
+        return False
+    return taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(STARTUP_SUFFIXES)
 
 
 def reports_fault(taint: Taint) -> bool:
@@ -300,19 +332,27 @@ def remove_condition_taints(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
 
-def repair_node(tried: TriedNode, node: Node) -> Fix:
+def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
     """Build the fix that waits for a starting node, or that makes a node ready again."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
-    starting = any(taint.key.endswith(STARTUP_SUFFIXES) for taint in taints)
-    what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
-    kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
-    commands = (kubectl.render_command("describe", "node", name),)
-    text = f"{what} ({', '.join(states)})"
-    edits = build_node_edits(node, remove_condition_taints)
+    if any(taint.key.endswith(STARTUP_SUFFIXES) for taint in taints):
+        kind, cost = FixKind.WAIT, STARTS
+        instruction = f"wait until node {name} is set up"
+    else:
+        kind, cost = FixKind.REPAIR_NODE, REPAIR
+        instruction = f"make node {name} ready again"
     return Fix(
-        kind, name, text, by="operator", edits=edits, cost=cost, commands=commands, variant_of="node", where=name
+        kind,
+        name,
+        f"{instruction} ({', '.join(states)})",
+        by="operator",
+        edits=build_node_edits(node, remove_condition_taints),
+        cost=cost,
+        commands=(kubectl.render_command("describe", "node", name),),
+        variant_of="node",
+        where=name,
     )
 
 
@@ -323,24 +363,28 @@ def is_no_node_initialized(nodes: NodeColumns) -> bool:
     return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
 
 
-def initialize_nodes(nodes: NodeColumns) -> Fix:
+def build_initialization_fix(nodes: NodeColumns) -> Fix:
     """Build the fix that starts the cloud controller manager, which then initializes all nodes."""
 
     def remove_taint(node: Node) -> Node:
         """Return the node without the taint."""
-        kept = tuple(taint for taint in node.spec.taints if taint.key != UNINITIALIZED)
-        return replace(node, spec=replace(node.spec, taints=kept))
+        remaining_taints = tuple(taint for taint in node.spec.taints if taint.key != UNINITIALIZED)
+        return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
     edits = tuple(edit for node in nodes.objects for edit in build_node_edits(node, remove_taint))
-    have = {1: "the only node still has", 2: "both nodes still have"}.get(
-        len(nodes), f"all {len(nodes):,} nodes still have"
-    )
-    text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
+    match len(nodes):
+        case 1:
+            nodes_have = "the only node still has"
+        case 2:
+            nodes_have = "both nodes still have"
+        case _:
+            nodes_have = f"all {len(nodes):,} nodes still have"
+    text = f"start the cloud controller manager: {nodes_have} the taint {UNINITIALIZED}, which it removes"
     commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
     return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, by="operator", edits=edits, cost=INITIALIZE, commands=commands)
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((uncordon_node,), clears_with="taint", facts_tell_all=True),
-    TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_tell_all=True),
+    TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_tell_all=True),
 }

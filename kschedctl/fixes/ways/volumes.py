@@ -19,7 +19,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
@@ -27,8 +27,8 @@ from kschedctl.fixes.ways.claims import (
     build_binding,
     find_claim,
     has_delayed_binding,
+    iter_claim_recreation_fixes,
     iter_pod_claims,
-    recreate_claim,
     reset_claim,
     retain_volume,
     with_class,
@@ -62,45 +62,49 @@ from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+"""The costs of the fixes."""
 OTHER_CLASS_SURCHARGE = 4
 """Added to the cost of a volume of another class, so that a class that provisions volumes comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
+"""The most volumes, and the most classes, that are proposed for one claim."""
 
 
-def fix_volume_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod."""
-    match refusal.fact:
+    match rejection.fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = find_claim(tried, first.claim)
             if claim is not None:
-                yield from _fix_immediate_claim(tried, claim)
-                yield from propose_other_storage(tried, claim)
+                yield from _iter_immediate_claim_fixes(tried, claim)
+                yield from iter_other_storage_fixes(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
-                yield from _fix_provisioning(tried, claim, refusal)
-                yield from propose_other_storage(tried, claim)
+                yield from _iter_provisioning_fixes(tried, claim, rejection)
+                yield from iter_other_storage_fixes(tried, claim)
         case VolumeMissing(claim=name) | VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
-                yield from propose_other_storage(tried, claim)
+                yield from iter_other_storage_fixes(tried, claim)
         case None:
-            yield from missing_objects.fix_missing_or_lost_claims(tried)
+            yield from missing_objects.iter_missing_or_lost_claim_fixes(tried)
             for claim in _find_lost_claims(tried)[:1]:
-                yield from propose_other_storage(tried, claim)
+                yield from iter_other_storage_fixes(tried, claim)
 
 
-def propose_other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that give a claim another volume, another class or a new volume.
 
     Fixes for a bound claim give up its data.
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
-        text = ", so that a volume is found or made where the pod goes"
-        yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME)
-    yield from _use_other_volumes(tried, claim)
-    yield from _use_other_classes(tried, claim)
-    yield from new_volumes.create_volume(tried, claim)
+        text = ", so that its volume is found or provisioned where the pod can run"
+        yield from iter_claim_recreation_fixes(
+            tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
+        )
+    yield from _iter_other_volume_fixes(tried, claim)
+    yield from _iter_other_class_fixes(tried, claim)
+    yield from new_volumes.iter_volume_creation_fixes(tried, claim)
 
 
 def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
@@ -114,35 +118,40 @@ def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     return [claim for claim in claims if claim.spec.volume_name not in volumes]
 
 
-# -- volumes that are there ------------------------------------------------------------------------------------------
+# -- existing volumes ------------------------------------------------------------------------------------------------
 
 
-def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that use free or released volumes, the most suitable first."""
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _use_volume(tried, claim, volume)
+            yield from _iter_volume_use_fixes(tried, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
-            yield _release_volume(tried, claim, volume)
+            yield _build_release_fix(tried, claim, volume)
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return the most suitable available volumes, reachable ones first.
+    """Return the most suitable available volumes.
 
-    Then come those with the fewest differences from the claim, then the smallest.
+    Volumes that the node reaches come first, then those with the fewest differences from the claim, then the smallest.
     """
     storage = get_listers(tried.cycle.view)
-    ranked = []
-    for volume in storage.volumes.values():
-        if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
-            continue
+
+    def build_rank_key(volume: PersistentVolume) -> tuple[bool, int, int, str]:
+        """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = tried.row is None or tried.row in rows
-        differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
-        ranked.append(
-            (not is_reachable, differences, to_billionths(parse_volume_storage(volume)), volume.metadata.name, volume)
-        )
-    return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
+        _, differences = adapt_to_volume(claim, volume)
+        must_be_released = volume.spec.claim_ref is not None
+        size = to_billionths(parse_volume_storage(volume))
+        return not is_reachable, len(differences) + must_be_released, size, volume.metadata.name
+
+    available_volumes = [
+        volume
+        for volume in storage.volumes.values()
+        if volume.metadata.deletion_timestamp is None and _is_available(tried, volume)
+    ]
+    return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
 
 
 def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
@@ -155,29 +164,32 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
-def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume."""
+def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume.
+
+    There is none for a matching volume of a class that delays binding, since such a volume is found without a fix.
+    """
     adapted_claim, differences = adapt_to_volume(claim, volume)
     bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
+            yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim = adapt_to_volume(reset_claim(known), volume)[0]
+        new_claim, _ = adapt_to_volume(reset_claim(known), volume)
         return bind(new_claim) if bind else new_claim
 
-    text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost = (
-        OTHER_VOLUME
-        + 2 * len(differences)
-        + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
-    )
-    extra_edits = (volume_edit,) if bind else ()
     name = volume.metadata.name
-    yield from recreate_claim(
+    text = f" for volume {name}"
+    if differences:
+        text += f": {', '.join(differences)}"
+    cost = OTHER_VOLUME + 2 * len(differences)
+    if get_volume_class(volume) != get_claim_class(claim):
+        cost += OTHER_CLASS_SURCHARGE
+    extra_edits = (volume_edit,) if bind else ()
+    yield from iter_claim_recreation_fixes(
         tried,
         FixKind.OTHER_VOLUME,
         claim,
@@ -199,7 +211,7 @@ def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume)
     )
 
 
-def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
     """Build the fix that reserves a suitable free volume for the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
@@ -212,26 +224,25 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
         by="operator",
         edits=edits,
         cost=RELEASE,
-        weakens="",
         commands=commands,
         variant_of=format_claim_key(claim),
         where=name,
     )
 
 
-def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+def _build_release_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this claim."""
     key = ObjectKey.of(volume)
     name = volume.metadata.name
     claim_key_text = format_claim_key(claim)
-    old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
+    claim_ref = volume.spec.claim_ref
+    old_claim_key = f"{claim_ref.namespace}/{claim_ref.name}" if claim_ref else ""
     bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
     retain_commands, edits = retain_volume(volume)
-    edits = (
-        (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
-        if bind
-        else (*edits, ObjectEdit(key, _reserve_for(claim)))
-    )
+    if bind is None:
+        edits = (*edits, ObjectEdit(key, _build_reservation_change(claim)))
+    else:
+        edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
     reference = {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,
@@ -239,8 +250,8 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
         "resourceVersion": None,
     }
     commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
-    text = f"release volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
-    weakens = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten"
+    text = f"reserve volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
+    weakens = f"the data of claim {old_claim_key} on volume {name} are handed over and may be overwritten"
     price = None
     if old_claim_key == claim_key_text:
         text = f"give claim {claim_key_text} back volume {name}, which it had before it was recreated"
@@ -261,7 +272,7 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
     )
 
 
-def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
+def _build_reservation_change(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
     """Return a volume change that reserves the volume for the claim."""
     reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
 
@@ -275,7 +286,7 @@ def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], P
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate the claim with another class that provisions volumes where the pod is placed.
 
     They are corrections if the claim names a class that does not exist.
@@ -288,13 +299,16 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         for name, class_ in sorted(storage.classes.items())
         if _provisions(class_) and has_delayed_binding(name, storage)
     ]
-    for name in [name for name in provisioning_classes if name != own_class][:MOST_CLASSES]:
-        text = f" with class {name} instead of {own_class or 'none'}{', which does not exist' * is_missing}"
-        for fix in recreate_claim(
+    other_classes = [name for name in provisioning_classes if name != own_class]
+    for name in other_classes[:MOST_CLASSES]:
+        text = f" with class {name} instead of {own_class or 'none'}"
+        if is_missing:
+            text += ", which does not exist"
+        for fix in iter_claim_recreation_fixes(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
-            _reset_with_class(name),
+            _build_class_change(name),
             text=text,
             cost=OTHER_CLASS,
             target=name,
@@ -303,7 +317,7 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
-def _reset_with_class(name: str) -> ClaimChange:
+def _build_class_change(name: str) -> ClaimChange:
     """Return a claim change that resets the claim and sets its class."""
     return lambda known: with_class(reset_claim(known), name)
 
@@ -313,19 +327,22 @@ def _provisions(class_: StorageClass) -> bool:
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
-def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
+def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class.
+
+    The claim is bound if it names a volume that is free or reserved for it.
+    """
     name = get_claim_class(claim)
     volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
+        yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
-        yield from missing_objects.fix_missing_storage_class(tried, claim)
+        yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
     elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        yield new_volumes.await_provisioner(tried, claim)
+        yield new_volumes.build_provisioner_wait_fix(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
-        yield _recreate_class(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)
+        yield _build_class_recreation_fix(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)
 
 
 def _delay_binding(class_: StorageClass) -> StorageClass:
@@ -333,7 +350,7 @@ def _delay_binding(class_: StorageClass) -> StorageClass:
     return replace(class_, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
 
 
-def _recreate_class(
+def _build_class_recreation_fix(
     kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
     """Build the fix that recreates a StorageClass, whose fields are immutable, with a change."""
@@ -346,7 +363,6 @@ def _recreate_class(
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=cost,
-        weakens="",
         commands=commands,
     )
 
@@ -354,38 +370,38 @@ def _recreate_class(
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
 
 
-def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for what keeps the claim's volume from being provisioned for the node."""
-    match refusal.fact:
+    match rejection.fact:
         case ProvisionedElsewhere(node=node):
-            yield _forget_selected_node(claim, node)
+            yield _build_selected_node_fix(claim, node)
         case NoVolume(provisions=True):
             class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
-                yield _allow_topology(tried, class_)
+                yield _build_topology_fix(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from storage_pools.ignore_capacity(tried, fact)
-            yield storage_pools.add_storage(tried, claim, fact)
+            yield from storage_pools.iter_ignored_capacity_fixes(tried, fact)
+            yield storage_pools.build_storage_fix(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from recreate_claim(
+                yield from iter_claim_recreation_fixes(
                     tried,
                     FixKind.SMALLER_CLAIM,
                     claim,
-                    _reset_with_size(size),
+                    _build_size_change(size),
                     text=text,
                     cost=OTHER_VOLUME,
                     target=size,
                 )
 
 
-def _reset_with_size(size: str) -> ClaimChange:
+def _build_size_change(size: str) -> ClaimChange:
     """Return a claim change that resets the claim and sets its size."""
     return lambda known: with_size(reset_claim(known), size)
 
 
-def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
+def _build_selected_node_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
     """Build the fix that removes the annotation with the node selected for the claim."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -394,7 +410,7 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
         return replace(known, metadata=replace(known.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
-    text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
+    text = f"do not provision the volume of claim {format_claim_key(claim)} for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
         FixKind.FORGET_SELECTED_NODE,
@@ -407,8 +423,11 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
     )
 
 
-def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
-    """Build the fix that adds the node's topology to the topologies that the class allows."""
+def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
+    """Build the fix that adds the node's topology to the topologies that the class allows.
+
+    If the node lacks one of the labels by which the class restricts topologies, the class allows all nodes instead.
+    """
     labels = tried.cycle.view.nodes.objects[tried.known_row].metadata.labels
     first_requirements = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     node_requirements = tuple(
@@ -417,15 +436,15 @@ def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
         if requirement.key in labels
     )
     is_complete = bool(node_requirements) and len(node_requirements) == len(first_requirements)
-    terms = (*class_.allowed_topologies, TopologySelectorTerm(node_requirements)) if is_complete else ()
-    where = (
-        ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in node_requirements)
-        if is_complete
-        else "every node"
-    )
-    name = class_.metadata.name
-    text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
-    return _recreate_class(
+    terms: tuple[TopologySelectorTerm, ...]
+    if is_complete:
+        terms = (*class_.allowed_topologies, TopologySelectorTerm(node_requirements))
+        where = ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in node_requirements)
+    else:
+        terms = ()
+        where = "every node"
+    text = f"recreate StorageClass {class_.metadata.name}, so that its volumes are also provisioned for {where}"
+    return _build_class_recreation_fix(
         FixKind.ALLOW_TOPOLOGY,
         class_,
         text,
@@ -441,10 +460,11 @@ def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
         return
     volumes = state.volumes
     yield from (volumes.node_conflict, volumes.bind_conflict, volumes.not_enough_space, volumes.missing)
-    yield from ((binding.chosen >= 0).astype(np.int32) for binding in volumes.bindings)
+    for binding in volumes.bindings:
+        yield (binding.chosen >= 0).astype(np.int32)
 
 
 REMEDIES = {
-    VolumeBinding: PluginRemedies((fix_volume_claims,), clears_with="volume", columns=_iter_claim_columns),
-    VolumeZone: PluginRemedies((fix_volume_claims,), clears_with="volume"),
+    VolumeBinding: PluginRemedies((iter_volume_claim_fixes,), clears_with="volume", columns=_iter_claim_columns),
+    VolumeZone: PluginRemedies((iter_volume_claim_fixes,), clears_with="volume"),
 }

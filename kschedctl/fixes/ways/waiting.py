@@ -9,11 +9,11 @@ from kschedctl.api.objects import Pod, ResourceClaim
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
+from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
+from kschedctl.scheduler.plugins.dynamic_resources.claims import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
@@ -22,23 +22,25 @@ from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import find_d
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import first_few
 
 LEAVES = 5
+"""The cost of waiting."""
 MOST_NAMED = 3
+"""The most pods that the text names."""
 
 
-def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that waits for terminating pods that are on the node or cause the rejection."""
+def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+    """Yield the fix that waits for terminating pods that are on the node or cause the rejection, if there are any."""
     if tried.row is None:
         return
-    pods = _find_terminating_pods(tried, refusal.fact)
+    pods = _find_terminating_pods(tried, rejection.fact)
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))
-    named = ", ".join(keys[:MOST_NAMED]) + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else "")
-    what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
+    pods_text = "1 terminating pod leaves" if len(keys) == 1 else f"{len(keys)} terminating pods leave"
     node = tried.cycle.view.nodes.names[tried.known_row]
-    text = f"wait until {len(keys)} {what} {node}: {named}"
+    text = f"wait until {pods_text} {node}: {first_few(keys, MOST_NAMED)}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
     commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
     yield Fix(
@@ -48,7 +50,6 @@ def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[F
         by="operator",
         edits=edits,
         cost=LEAVES,
-        weakens="",
         commands=commands,
         variant_of="pods",
         where=node,
@@ -71,15 +72,15 @@ def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
 def _group_by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
     """Yield the keys of each namespace as a list."""
     namespaces = dict.fromkeys(key.partition("/")[0] for key in keys)
-    yield from ([key for key in keys if key.startswith(f"{space}/")] for space in namespaces)
+    for namespace in namespaces:
+        yield [key for key in keys if key.startswith(f"{namespace}/")]
 
 
 def _render_wait_command(keys: list[str]) -> str:
     """Return the command that waits until these pods of one namespace are deleted."""
-    names = (key.partition("/")[2] for key in keys)
-    return kubectl.render_command(
-        "wait", "-n", keys[0].partition("/")[0], "--for=delete", *(f"pod/{name}" for name in names)
-    )
+    namespace, _, _ = keys[0].partition("/")
+    pods = [f"pod/{key.removeprefix(f'{namespace}/')}" for key in keys]
+    return kubectl.render_command("wait", "-n", namespace, "--for=delete", *pods)
 
 
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
@@ -109,31 +110,38 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     storage = get_listers(view)
     if row is None or not storage.attachments:
         return
-    own, used = set[AttachedVolume](), set[AttachedVolume]()
-    for at in view.pods_on(row):
-        (own if view.pods.objects[at].key == pod.key else used).update(find_attached_volumes(view, at))
+    own_volumes, other_volumes = set[AttachedVolume](), set[AttachedVolume]()
+    for position in view.pods_on(row):
+        volumes = find_attached_volumes(view, position)
+        if view.pods.objects[position].key == pod.key:
+            own_volumes.update(volumes)
+        else:
+            other_volumes.update(volumes)
     for attachment in storage.attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
             continue
-        if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in own - used:
+        if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in own_volumes - other_volumes:
             yield ObjectEdit(ObjectKey.of(attachment), lambda _: None)
 
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
     info = view.pods.infos[view.pods.info[position]]
+    if not info.spec.volumes:
+        return []
     storage = get_listers(view)
     try:
-        return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
+        return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage)
     except PluginError:
         return []
 
 
 def find_driver_users(view: Fork, row: Row, driver: str) -> list[Position]:
     """Return the pods on the node with volumes of the driver, those with the fewest volumes first."""
-    volumes = {
-        at: {volume for volume in find_attached_volumes(view, at) if volume.driver == driver}
-        for at in view.pods_on(row)
+    volume_counts = {
+        position: len({volume for volume in find_attached_volumes(view, position) if volume.driver == driver})
+        for position in view.pods_on(row)
     }
-    return sorted((at for at, volume in volumes.items() if volume), key=lambda at: len(volumes[at]))
+    users = [position for position, count in volume_counts.items() if count]
+    return sorted(users, key=volume_counts.__getitem__)

@@ -18,7 +18,7 @@ from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, build_claim
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.kinds import WrittenNodePool
-from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
+from kschedctl.snapshot.nodes import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 DEPRECATED_LABELS = {
     "beta.kubernetes.io/os": "kubernetes.io/os",

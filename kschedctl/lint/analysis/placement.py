@@ -19,7 +19,7 @@ from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import Workload, compile_selector
-from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

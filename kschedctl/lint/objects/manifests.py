@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
-from kschedctl.api.json_values import JsonObject, array_at, field_at, object_at
+from kschedctl.api.json_values import JsonObject, array_at, drop_nulls, field_at, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.operator_resources import KINDS_WITHOUT_PODS
-from kschedctl.cluster import CLUSTER_SCOPED, drop_nulls
+from kschedctl.cluster import CLUSTER_SCOPED
 from kschedctl.lint.objects.kinds import AUTOSCALERS, Scaler, ScalingLimits, get_manifest_struct
 from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import Variants

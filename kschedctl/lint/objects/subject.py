@@ -28,7 +28,7 @@ class Location(Protocol):
         """The folder of the kustomization or chart that produced the object; empty if the file was read as it is."""
         ...
 
-    def file_of(self, path: Path) -> str:
+    def find_file(self, path: Path) -> str:
         """Return the file that sets a field, such as a patch."""
         ...
 

@@ -14,13 +14,12 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins, locate_mismatch
 from kschedctl.api.field_errors import FieldError
-from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, UpdateStrategy
-from kschedctl.cluster import drop_nulls
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.snapshot.pod_info import to_amounts

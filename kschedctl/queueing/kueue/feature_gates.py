@@ -8,16 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from kschedctl.api.queueing import KueueRelease
 from kschedctl.errors import InputError
-
-
-class KueueRelease(StrEnum):
-    """A release of Kueue that can be replayed."""
-
-    V0_19 = "0.19"
-    """0.19.2."""
-    V0_20 = "0.20"
-    """The development branch after 0.19."""
 
 
 class Gate(StrEnum):

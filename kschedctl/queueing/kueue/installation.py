@@ -6,9 +6,13 @@ import re
 from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import KUEUE_MAP
+from kschedctl.api.queueing import KueueRelease
 from kschedctl.cluster import Cluster
-from kschedctl.queueing.kueue.feature_gates import KueueRelease
+from kschedctl.errors import InputError
 
+CONFIG_KEY = "controller_manager_config.yaml"
+"""The key of the ConfigMap that holds the Configuration."""
 _IMAGE = re.compile(r"(?:^|/)kueue:v?0\.(\d+)(?:[.\-+]|$)")
 _MINOR_OF_OLDEST = 19
 
@@ -24,11 +28,46 @@ class KueueInstallation(NamedTuple):
 
 
 def find_installation(cluster: Cluster) -> KueueInstallation:
-    """Return the installation that the image of Kueue's Deployment tells, or else the newest release.
+    """Return the release of Kueue's Deployment, or else the newest, and the Configuration of its ConfigMap.
 
     >>> find_installation(Cluster.from_objects([])).release.value
     '0.20'
     """
+    installation = _find_release(cluster)
+    for config_map in cluster.config_maps:
+        if config_map.metadata.name == KUEUE_MAP:
+            try:
+                configuration = parse_configuration(config_map.data.get(CONFIG_KEY, ""))
+            except InputError as error:
+                where = f"ConfigMap {config_map.metadata.namespace}/{KUEUE_MAP}"
+                doubt = f"{where}: {error.what}; Kueue's defaults are assumed"
+                return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
+            return installation._replace(configuration=configuration)
+    gap = cluster.gap("ConfigMap")
+    if gap is not None and not gap.is_unrequested:
+        doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
+        return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
+    return installation
+
+
+def parse_configuration(text: str) -> JsonObject:
+    """Parse the text of Kueue's Configuration. Raises InputError."""
+    import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        first_line = str(error).partition("\n")[0]
+        raise InputError(f"{CONFIG_KEY} is not valid YAML: {first_line}") from None
+    if not isinstance(document, dict) or document.get("kind", "Configuration") != "Configuration":
+        raise InputError(f"{CONFIG_KEY} is not a Configuration of Kueue")
+    return document
+
+
+def _find_release(cluster: Cluster) -> KueueInstallation:
+    """Return the release that the cluster names, or that the image of Kueue's Deployment tells, or else the newest."""
+    if cluster.kueue_version:
+        return KueueInstallation(KueueRelease(cluster.kueue_version))
     for deployment in cluster.deployments:
         for container in deployment.spec.template.spec.containers:
             if match := _IMAGE.search(container.image):

@@ -1,7 +1,7 @@
-"""The Workloads that Kueue's integrations make of Jobs, StatefulSets, Deployments and pods with a queue label.
+"""The Workloads that Kueue's integrations make of jobs, training jobs, pod groups and pods with a queue label.
 
-Upstream: pkg/controller/jobframework (reconciler.go, tas.go and workload_names.go), pkg/util/priority and
-pkg/controller/jobs (job, pod, deployment and statefulset) of kubernetes-sigs/kueue.
+Upstream: pkg/controller/jobframework (reconciler.go, tas.go and workload_names.go), pkg/util/priority, pkg/util/pod and
+pkg/controller/jobs of kubernetes-sigs/kueue. `kschedctl.api.operated_pod_sets` has the pod sets of custom resources.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.decoding import decode_json
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import (
     ObjectMeta,
     OwnerReference,
@@ -26,9 +28,12 @@ from kschedctl.api.objects import (
     StoredJob,
     Struct,
 )
+from kschedctl.api.operated_pod_sets import OperatedPodSets
+from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.queueing import (
+    QUEUE_LABEL,
     KueuePodSet,
     KueueWorkload,
     KueueWorkloadSpec,
@@ -37,15 +42,13 @@ from kschedctl.api.queueing import (
     WorkloadPriorityClass,
     WorkloadPriorityClassRef,
 )
-from kschedctl.api.workloads import CronJob, Deployment, Job, StatefulSet
+from kschedctl.api.workloads import CronJob, Job, StatefulSet
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
-POD_GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 PREBUILT_WORKLOAD_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 _MAIN = "main"
@@ -56,7 +59,9 @@ _MAX_SLICE_LAYERS = 3
 _INTEGER = re.compile(r"[+-]?\d+")
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-_API_VERSIONS = {"Job": "batch/v1", "Pod": "v1", "StatefulSet": "apps/v1"}
+_API_VERSIONS = {kind.kind: kind.versions[0] for kind in KINDS.values() if issubclass(kind.struct, OperatorResource)}
+_API_VERSIONS |= {"Job": "batch/v1", "Pod": "v1", "StatefulSet": "apps/v1"}
+"""The API version of each kind with Workloads, by which their names are made."""
 
 
 class NotIntegratedError(InputError):
@@ -96,79 +101,118 @@ class PriorityClasses:
         return min(defaults, key=lambda c: c.value, default=None)
 
 
-def find_queue_name(job: Struct) -> str:
-    """Return the LocalQueue that a job or a pod names, or "" if Kueue does not manage it.
+@dataclass(frozen=True)
+class WorkloadBuilder:
+    """Builds the Workloads of jobs as the integrations of Kueue do."""
 
-    The pods of a workload without a label of its own are managed if its pod template has the label.
-    """
-    if isinstance(job, CronJob):
-        return job.spec.job_template.metadata.labels.get(QUEUE_LABEL, "")
-    labels: dict[str, str] = job.metadata.labels  # type: ignore[attr-defined]
-    if QUEUE_LABEL in labels and _has_integration(job):
-        return labels[QUEUE_LABEL]
-    if isinstance(job, Pod | Job | StoredJob):
-        return ""
-    template = getattr(job.spec, "template", None)  # type: ignore[attr-defined]
-    return "" if template is None else template.metadata.labels.get(QUEUE_LABEL, "")
+    classes: PriorityClasses
+    gates: FeatureGates
+    created: str
+    """The RFC 3339 time at which the Workloads are created."""
+
+    def build_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
+        """Build the Workloads of a job, or of its pods in their order.
+
+        ``queue`` is the LocalQueue of the job, or "". Raises NotIntegratedError if the integration is not replayed, and
+        InputError if Kueue makes no Workload of the job.
+        """
+        metadata: ObjectMeta | PodMeta = job.metadata  # type: ignore[attr-defined]
+        if PREBUILT_WORKLOAD_LABEL in metadata.labels:
+            raise NotIntegratedError("Workloads that a job names with prebuilt-workload-name are not replayed")
+        pod_class_name = ""
+        match job:
+            case CronJob():
+                template = job.spec.job_template
+                job_metadata = replace(template.metadata, namespace=owner.namespace, name=owner.name)
+                return self.build_workloads(
+                    Owner("Job", owner.namespace, owner.name), Job(job_metadata, template.spec), queue
+                )
+            case Job() | StoredJob():
+                pod_sets = [_build_job_pod_set(job, self.gates)]
+            case Pod():
+                pod_sets = [build_pod_set(PodTemplateSpec(job.metadata, job.spec), 1, self.gates)]
+            case StatefulSet() if _is_managed_as_whole(job):
+                pod_sets = [build_pod_set(job.spec.template, _count_replicas(job.spec.replicas), self.gates)]
+            case OperatorResource():
+                pod_sets = _build_operated_pod_sets(owner, job.pod_sets, self.gates)
+                pod_class_name = job.pod_sets.priority_class_name
+            case _ if hasattr(job.spec, "template") and hasattr(job.spec, "replicas"):  # type: ignore[attr-defined]
+                return self._build_workloads_of_pods(owner, job, queue)
+            case _:
+                raise NotIntegratedError(f"Kueue's integration for {owner.kind} is not replayed")
+        spec = self.build_spec(metadata, queue, pod_sets, pod_class_name)
+        if owner.kind == "LeaderWorkerSet" and isinstance(job, OperatorResource):
+            names = [f"{owner.name}-{index}" for index in range(job.pod_sets.replicas)]
+            return tuple(self._build_workload(owner, metadata, spec, name) for name in names)
+        return (self._build_workload(owner, metadata, spec, owner.name),)
+
+    def build_spec(
+        self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
+    ) -> KueueWorkloadSpec:
+        """Build the specification of a Workload. ``metadata`` is that of the job, whose label may name a priority.
+
+        ``pod_class_name`` is the PriorityClass that precedes those of the pods, or "". Raises InputError.
+        """
+        class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
+        priority = find_priority(class_name, pod_class_name, pod_sets, self.classes)
+        return KueueWorkloadSpec(
+            queue_name=queue,
+            priority=priority.value,
+            priority_class_ref=priority.reference,
+            pod_sets=tuple(pod_sets),
+        )
+
+    def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
+        """Build the Workloads of the pods of a Deployment or another workload, one for each replica."""
+        spec = job.spec  # type: ignore[attr-defined]
+        template: PodTemplateSpec = spec.template
+        own_labels: dict[str, str] = job.metadata.labels  # type: ignore[attr-defined]
+        labels = dict(template.metadata.labels)
+        if owner.kind == "Deployment" and PRIORITY_CLASS_LABEL in own_labels:
+            labels[PRIORITY_CLASS_LABEL] = own_labels[PRIORITY_CLASS_LABEL]
+        workloads: list[KueueWorkload] = []
+        for index in range(_count_replicas(spec.replicas)):
+            name = f"{owner.name}-{index}"
+            pod = Pod(replace(template.metadata, name=name, namespace=owner.namespace, labels=labels), template.spec)
+            workloads += self.build_workloads(Owner("Pod", owner.namespace, name), pod, queue)
+        return tuple(workloads)
+
+    def _build_workload(
+        self, owner: Owner, metadata: ObjectMeta | PodMeta, spec: KueueWorkloadSpec, name: str
+    ) -> KueueWorkload:
+        """Build the Workload of a job. ``name`` is the owner's name, or that of one of its replicas."""
+        api_version = _API_VERSIONS.get(owner.kind, "")
+        named = Owner(owner.kind, owner.namespace, name)
+        return KueueWorkload(
+            ObjectMeta(
+                name=build_workload_name(named, metadata.uid, api_version.rpartition("/")[0]),
+                namespace=owner.namespace,
+                labels={JOB_UID_LABEL: metadata.uid} if metadata.uid else {},
+                owner_references=(OwnerReference(owner.kind, owner.name, api_version, metadata.uid, controller=True),),
+                creation_timestamp=self.created,
+            ),
+            spec,
+        )
 
 
-def _has_integration(job: Struct) -> bool:
-    """Return whether Kueue reads the labels of the object itself."""
-    return isinstance(job, Pod | Job | StoredJob | Deployment | StatefulSet)
+def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
+    """Build the pod sets of a custom resource. Raises NotIntegratedError if they are unknown, and InputError."""
+    if operated.problem:
+        raise NotIntegratedError(operated.problem)
+    if not operated.pod_sets:
+        raise NotIntegratedError(f"Kueue's integration for {owner.kind} is not replayed")
+    return [
+        replace(
+            build_pod_set(pod_set.template, pod_set.count, gates, has_indexes=pod_set.has_indexes), name=pod_set.name
+        )
+        for pod_set in operated.pod_sets
+    ]
 
 
-def build_workloads(
-    owner: Owner, job: Struct, classes: PriorityClasses, gates: FeatureGates, created: str
-) -> tuple[KueueWorkload, ...]:
-    """Build the Workloads that Kueue makes of a job or of its pods, in the order of the pods.
-
-    ``created`` is the RFC 3339 time of their creation. Raises NotIntegratedError if Kueue's integration is not
-    replayed, and InputError if Kueue makes no Workload of the job.
-    """
-    metadata: ObjectMeta | PodMeta = job.metadata  # type: ignore[attr-defined]
-    if PREBUILT_WORKLOAD_LABEL in metadata.labels:
-        raise NotIntegratedError("Workloads that a job names with prebuilt-workload-name are not replayed")
-    priority_class = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
-    queue = find_queue_name(job)
-    match job:
-        case CronJob():
-            template = job.spec.job_template
-            job_metadata = replace(template.metadata, namespace=owner.namespace, name=owner.name)
-            return build_workloads(
-                Owner("Job", owner.namespace, owner.name), Job(job_metadata, template.spec), classes, gates, created
-            )
-        case Job() | StoredJob():
-            pod_set = _build_job_pod_set(job, gates)
-        case Pod():
-            if POD_GROUP_LABEL in metadata.labels or job.metadata.annotations.pod_group_name:
-                raise NotIntegratedError("Kueue's integration for groups of pods is not replayed")
-            pod_set = _build_pod_set(PodTemplateSpec(job.metadata, job.spec), 1, gates)
-        case StatefulSet() if QUEUE_LABEL in metadata.labels:
-            pod_set = _build_pod_set(job.spec.template, _count_replicas(job.spec.replicas), gates)
-        case _ if hasattr(job.spec, "template") and hasattr(job.spec, "replicas"):  # type: ignore[attr-defined]
-            return _build_workloads_of_pods(owner, job, classes, gates, created)
-        case _:
-            raise NotIntegratedError(f"Kueue's integration for {owner.kind} is not replayed")
-    workload = _build_workload(owner, metadata, (pod_set,), queue, created)
-    return (_with_priority(workload, priority_class, classes),)
-
-
-def _build_workloads_of_pods(
-    owner: Owner, job: Struct, classes: PriorityClasses, gates: FeatureGates, created: str
-) -> tuple[KueueWorkload, ...]:
-    """Build the Workloads of the pods of a Deployment or another workload, one for each replica."""
-    spec = job.spec  # type: ignore[attr-defined]
-    template: PodTemplateSpec = spec.template
-    own_labels: dict[str, str] = job.metadata.labels  # type: ignore[attr-defined]
-    labels = {**template.metadata.labels, QUEUE_LABEL: find_queue_name(job)}
-    if owner.kind == "Deployment" and PRIORITY_CLASS_LABEL in own_labels:
-        labels[PRIORITY_CLASS_LABEL] = own_labels[PRIORITY_CLASS_LABEL]
-    workloads: list[KueueWorkload] = []
-    for index in range(_count_replicas(spec.replicas)):
-        name = f"{owner.name}-{index}"
-        pod = Pod(replace(template.metadata, name=name, namespace=owner.namespace, labels=labels), template.spec)
-        workloads += build_workloads(Owner("Pod", owner.namespace, name), pod, classes, gates, created)
-    return tuple(workloads)
+def _is_managed_as_whole(stateful_set: StatefulSet) -> bool:
+    """Return whether a StatefulSet is one Workload. If only its pod template has a queue label, each pod is one."""
+    template = stateful_set.spec.template
+    return QUEUE_LABEL in stateful_set.metadata.labels or QUEUE_LABEL not in template.metadata.labels
 
 
 def _count_replicas(replicas: int | None) -> int:
@@ -184,23 +228,27 @@ def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet
         count = min(count, spec.completions)
     minimum = job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, "")
     accepts_fewer = Gate.PARTIAL_ADMISSION in gates and _INTEGER.fullmatch(minimum)
-    pod_set = _build_pod_set(spec.template, count, gates)
+    pod_set = build_pod_set(spec.template, count, gates)
     return replace(pod_set, template=spec.template, min_count=int(minimum) if accepts_fewer else None)
 
 
-def _build_pod_set(template: PodTemplateSpec, count: int, gates: FeatureGates) -> KueuePodSet:
-    """Build a pod set with the topology that the template's annotations request. Raises InputError."""
+def build_pod_set(
+    template: PodTemplateSpec, count: int, gates: FeatureGates, *, has_indexes: bool = True
+) -> KueuePodSet:
+    """Build a pod set with the topology that the template's annotations request. Raises InputError.
+
+    Without annotations, pods that a label numbers have an empty request, and others have none.
+    """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
         request = _build_topology_request(template.metadata.annotations, gates)
+    if request == TopologyRequest() and not has_indexes:
+        request = None
     return KueuePodSet(_MAIN, count, None, PodTemplateSpec(spec=template.spec), request)
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:
-    """Build the request for a topology that annotations make, empty if they make none. Raises InputError.
-
-    A request is never absent, since all integrations here name the label of the pod's index.
-    """
+    """Build the request for a topology that annotations make, empty if they make none. Raises InputError."""
     request = TopologyRequest()
     if annotations.required_topology is not None:
         request = TopologyRequest(required=annotations.required_topology)
@@ -245,23 +293,6 @@ def _parse_constraints(text: str) -> tuple[SliceConstraint, ...]:
     return constraints
 
 
-def _build_workload(
-    owner: Owner, metadata: ObjectMeta | PodMeta, pod_sets: Iterable[KueuePodSet], queue: str, created: str
-) -> KueueWorkload:
-    """Build the Workload of a job, without a priority."""
-    api_version = _API_VERSIONS[owner.kind]
-    return KueueWorkload(
-        ObjectMeta(
-            name=build_workload_name(owner, metadata.uid, api_version.rpartition("/")[0]),
-            namespace=owner.namespace,
-            labels={JOB_UID_LABEL: metadata.uid} if metadata.uid else {},
-            owner_references=(OwnerReference(owner.kind, owner.name, api_version, metadata.uid, controller=True),),
-            creation_timestamp=created,
-        ),
-        KueueWorkloadSpec(queue_name=queue, pod_sets=tuple(pod_sets)),
-    )
-
-
 def build_workload_name(owner: Owner, uid: str, group: str) -> str:
     """Return the name that Kueue gives to the Workload of a job.
 
@@ -274,12 +305,21 @@ def build_workload_name(owner: Owner, uid: str, group: str) -> str:
     return f"{prefix}-{digest[:_HASH_LENGTH]}"
 
 
-def _with_priority(workload: KueueWorkload, class_name: str, classes: PriorityClasses) -> KueueWorkload:
-    """Return the Workload with the priority of its WorkloadPriorityClass, or else of its pods' PriorityClass.
+class WorkloadPriority(NamedTuple):
+    """The priority of a Workload, and the class that decides it."""
 
-    ``class_name`` is the WorkloadPriorityClass that the job names, or "". Raises InputError for a missing class.
+    value: int
+    reference: WorkloadPriorityClassRef | None = None
+
+
+def find_priority(
+    class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
+) -> WorkloadPriority:
+    """Return the priority by the WorkloadPriorityClass of a job, or else by the PriorityClass of its pods.
+
+    ``class_name`` is the WorkloadPriorityClass that the job names, and ``pod_class_name`` the PriorityClass that
+    precedes those of its pods; each may be "". Raises InputError for a missing class.
     """
-    spec = workload.spec
     if not class_name and classes.uses_default_workload_class:
         default = classes.find_workload_class(_DEFAULT_PRIORITY_CLASS)
         class_name = _DEFAULT_PRIORITY_CLASS if default is not None else ""
@@ -288,13 +328,13 @@ def _with_priority(workload: KueueWorkload, class_name: str, classes: PriorityCl
         if workload_class is None:
             raise InputError(f"WorkloadPriorityClass {class_name} does not exist")
         reference = WorkloadPriorityClassRef("kueue.x-k8s.io", "WorkloadPriorityClass", class_name)
-        return replace(workload, spec=replace(spec, priority=workload_class.value, priority_class_ref=reference))
-    named = (pod_set.template.spec.priority_class_name for pod_set in spec.pod_sets)
-    pod_class_name = next(filter(None, named), "")
+        return WorkloadPriority(workload_class.value, reference)
+    named_by_pods = (pod_set.template.spec.priority_class_name for pod_set in pod_sets)
+    pod_class_name = pod_class_name or next(filter(None, named_by_pods), "")
     pod_class = classes.find_pod_class(pod_class_name)
     if pod_class is None and pod_class_name and classes.are_pod_classes_known:
         raise InputError(f"PriorityClass {pod_class_name} does not exist")
     if pod_class is None:
-        return replace(workload, spec=replace(spec, priority=0))
+        return WorkloadPriority(0)
     reference = WorkloadPriorityClassRef("scheduling.k8s.io", "PriorityClass", pod_class.metadata.name)
-    return replace(workload, spec=replace(spec, priority=pod_class.value, priority_class_ref=reference))
+    return WorkloadPriority(pod_class.value, reference)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange
-from kschedctl.api.queueing import KueueWorkload
+from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, format_un
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
-from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
 from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_requests, read_resource_settings
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
 from kschedctl.queueing.kueue.quota_tree import QuotaNode

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from kschedctl.api.copying import replace
 from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.render.html.sections import HtmlSection, Words, split_into_sections, truncate
+from kschedctl.render.html.tiles import build_tiles
 from kschedctl.render.page import Page, Style
 from kschedctl.render.renderers import kind_of
 from kschedctl.reports.document import Document
@@ -42,11 +43,13 @@ def render_html(
     style, script = _read_asset("report.css"), _read_asset("report.js")
     return _load_template().render(
         title=truncate(printable(_build_title(document))),
+        heading=truncate(printable(_build_heading(document))),
         policy=f"default-src 'none'; style-src '{_hash_for_csp(style)}'; script-src '{_hash_for_csp(script)}'; "
         "img-src data:; "
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
+        tiles=build_tiles(document) if isinstance(document, Report) else [],
         about=[(name, truncate(printable(value))) for name, value in about],
         sections=_arrange_sections(document, split_into_sections(page), widgets),
     )
@@ -62,13 +65,18 @@ def choose_style(document: Document, style: Style) -> Style:
 
 
 def _build_title(document: Document) -> str:
-    """Build the title: the kind of report in words, and the pod that it is about."""
-    first, *other_words = split_camel_case(kind_of(document))
-    kind = " ".join((first, *map(str.lower, other_words)))
+    """Build the title of the browser's tab: the heading, and the pod that the report is about."""
     pod = getattr(document, "pod", "")
+    heading = _build_heading(document)
+    return f"{heading} of {pod}" if pod else heading
+
+
+def _build_heading(document: Document) -> str:
+    """Build the heading: the kind of report in words. The first line of the answer names the pod."""
     if kind_of(document) == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"
-    return f"{kind} of {pod}" if pod else kind
+    first, *other_words = split_camel_case(kind_of(document))
+    return " ".join((first, *map(str.lower, other_words)))
 
 
 def split_camel_case(name: str) -> list[str]:
@@ -90,9 +98,9 @@ def _arrange_sections(
 
     Sections of an audit are folded. Widgets of reports about many pods come last.
     """
-    if answers := document.get_section_answers() if isinstance(document, Report) else {}:
-        answers = {title: truncate(printable(answer)) for title, answer in answers.items()}
-        parts[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in parts[1:]]
+    states = document.describe_sections() if isinstance(document, Report) else {}
+    if states:
+        parts[1:] = [replace(section, folded=True, state=states.get(section.title, "")) for section in parts[1:]]
     if parts and not parts[0].title:
         words = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
         answer = HtmlSection("", [_fold_scheduler_message(*block) for block in words], tone=_find_tone(words))

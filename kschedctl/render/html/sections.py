@@ -96,11 +96,11 @@ class HtmlSection:
     parts: list[HtmlSection] = field(default_factory=list)
     """Subsections."""
     folded: bool = False
-    """Whether only the title and `answer` are visible at first."""
+    """Whether only the title and `state` are visible at first."""
     tone: str = ""
     """The CSS class that colors the answer."""
-    answer: str = ""
-    """The answer of a folded section in one line."""
+    state: str = ""
+    """The state of a folded section in a few words."""
 
 
 def split_into_sections(page: Page) -> list[HtmlSection]:

@@ -77,7 +77,8 @@ class Admissions:
     """
 
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
-        self._cluster, self._written = cluster, written
+        self._cluster = cluster
+        self._written = written
         self._quotas = RemainingQuotas(cluster)
         self._replacement_denials: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """Namespace and ids of containers and quotas -> denial messages, and the objects, to keep ids valid."""
@@ -91,35 +92,52 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report for each workload with denied pods. The pods that a change removes are released first.
+        Return a report for each workload with denied pods. The pods that a change removes are released first. Bare pods
+        that differ only in name share their fixes.
+        """
+        groups = group_bare_pods(workloads, changes, self._written)
+        if len(groups) < len(workloads) and self._admit_all_groups(groups.values(), workloads, changes):
+            return []
+
+        # Admit one workload after the other. Denied pods are dropped, so remember an example of each.
+        first_pods = [next(iter(change.new), None) for change in changes]
+        denied: dict[int, NotCreated] = {}
+        for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
+            report = self._admit_change(get_identity(workload), workload, change)
+            if report is not None:
+                denied[index] = report
+
+        for indexes in groups.values():
+            denied_indexes = [index for index in indexes if index in denied]
+            if not denied_indexes:
+                continue
+            workload = workloads[denied_indexes[0]]
+            example = first_pods[denied_indexes[0]]
+            if example is None:
+                continue
+            denied_changes = [changes[index] for index in denied_indexes]
+            fixes = self._find_fixes(get_identity(workload), workload, denied_changes, example)
+            for index in denied_indexes:
+                denied[index] = msgspec.structs.replace(denied[index], fixes=fixes)
+        return list(denied.values())
+
+    def _admit_all_groups(
+        self,
+        groups: Iterable[Sequence[int]],
+        workloads: Sequence[Struct],
+        changes: Sequence[WorkloadChange],
+    ) -> bool:
+        """Admit each group of equal bare pods at once, and return whether all pods are admitted.
+
+        This is faster than one pod after the other. If a pod is denied, quotas and notes are restored.
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        groups = group_bare_pods(workloads, changes, self._written)
-        if len(groups) < len(workloads):  # there may be room for all bare pods that are alike
-            if all(
-                self._admit_alike(workloads[indexes[0]], changes[indexes[0]], len(indexes))
-                for indexes in groups.values()
-            ):
-                return []
-            self._quotas = quotas_before
-            del self.notes[note_count:]
-        first_pods = [next(iter(change.new), None) for change in changes]
-        pairs = zip(workloads, changes, strict=True)
-        denied = {}
-        for index, (workload, change) in enumerate(pairs):
-            if report := self._admit_change(get_identity(workload), workload, change):
-                denied[index] = report
-        for indexes in groups.values():
-            denied_indexes = [index for index in indexes if index in denied]
-            example = first_pods[denied_indexes[0]] if denied_indexes else None
-            if example is not None:
-                workload = workloads[denied_indexes[0]]
-                fixes = self._find_fixes(
-                    get_identity(workload), workload, [changes[index] for index in denied_indexes], example
-                )
-                denied |= {index: msgspec.structs.replace(denied[index], fixes=fixes) for index in denied_indexes}
-        return list(denied.values())
+        if all(self._admit_alike(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
+            return True
+        self._quotas = quotas_before
+        del self.notes[note_count:]
+        return False
 
     def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
         """Admit ``count`` bare pods like the change's pod, and return whether all are admitted."""
@@ -187,7 +205,7 @@ class Admissions:
         """Return fixes that let the missing pods be created.
 
         The pods of other workloads that were denied before count as created, too. Each fix starts with ``first_step``,
-        if that is given.
+        if that is given. After MAX_WORKLOADS_WITH_FIXES workloads, no more fixes are searched.
         """
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
@@ -201,32 +219,35 @@ class Admissions:
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
             return trial._replay_creation(request._replace(manifest=state.manifest), count)
 
-        kept_count = len(changes[0].kept)
-        document = self._written.get(owner)
         missing = MissingPods(
             self._cluster,
             owner,
             workload,
             count=count,
-            kept=kept_count,
-            document=document,
+            kept=len(changes[0].kept),
+            document=self._written.get(owner),
             scheduler=lambda: self._scheduler,
         )
         start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
+
+        # Raise quotas for the claims of a StatefulSet's pods. The first pod may have some of its claims already.
         claims = list(self._build_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)
-        if step := build_quota_raise_for_claims(
-            claims, [count - (index < created_claims) for index in range(len(claims))]
-        ):
+        missing_claims = [count - 1 if index < created_claims else count for index in range(len(claims))]
+        step = build_quota_raise_for_claims(claims, missing_claims)
+        if step is not None:
             start = start.apply(step)
-        start = start if first_step is None else start.apply(first_step)
+        if first_step is not None:
+            start = start.apply(first_step)
+
         fixes = tuple(missing.find_fixes(start, replay))
-        if (stored := replay(start).stored) is not None:
+        stored = replay(start).stored
+        if stored is not None:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
     def _charge_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Return the quotas of a namespace as if all pods denied so far had been created."""
+        """Return the quotas of a namespace with the use that they would have if all pods denied so far were created."""
         quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
@@ -242,19 +263,23 @@ class Admissions:
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
-        quotas = [
-            quota
-            for quota in self._quotas.get_quotas(create_request.namespace)
-            if resource_quota.is_replayable(quota, in_full=create_request.in_full)
-        ]
         without_quotas = self._try_admission(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
             return CreationAttempt(_collect_messages(without_quotas), None)
         request = dataclasses.replace(
-            self._quotas.build_request("Pod", stored, create_request.namespace), quotas=quotas
+            self._quotas.build_request("Pod", stored, create_request.namespace),
+            quotas=self._list_replayable_quotas(create_request),
         )
         return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
+
+    def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
+        """Return the quotas of the request's namespace that can be replayed with the fields that the request has."""
+        return [
+            quota
+            for quota in self._quotas.get_quotas(create_request.namespace)
+            if resource_quota.is_replayable(quota, in_full=create_request.in_full)
+        ]
 
     def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of a workload, and return their number and why no more are admitted.
@@ -286,9 +311,10 @@ class Admissions:
         return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
     def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Yield the pods whose replacements are denied, with the messages.
+        """Yield the pods whose replacements are denied, with the messages, and release denied pods from quotas.
 
-        Each replacement is created after its pod is gone.
+        Each replacement is created after its pod is gone. Answers are cached for pods with the same containers while
+        the quotas stay the same.
         """
         cache = self._replacement_denials
         for pod in pods:
@@ -300,7 +326,7 @@ class Admissions:
                 outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
                 cache[key] = messages, (pod.spec.containers, quotas_before)
-            denials = cache[key][0]
+            denials, _ = cache[key]
             if denials:
                 yield pod, denials
             self._quotas.charged[namespace] = quotas_before
@@ -327,15 +353,15 @@ class Admissions:
             report_denied_pods(owner, messages, wanted_counts[owner]) for owner, messages in messages_by_owner.items()
         ]
 
-    def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release the ``going`` pods from quotas, and then admit the ``coming`` pods, workload by workload.
+    def replace_pods(self, old_pods: Iterable[Pod], new_pods: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
+        """Release the old pods from quotas, and then admit the new ones, workload by workload.
 
         Return the denied pods with the messages.
         """
-        self.release(list(going))
+        self.release(list(old_pods))
         denied: list[tuple[Pod, Sequence[str]]] = []
         groups: dict[tuple[Owner, int], list[Pod]] = {}
-        for pod in coming:
+        for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
             admitted, messages = self._admit_up_to(
@@ -359,7 +385,10 @@ class Admissions:
         return self._quotas.apply_to(cluster)
 
     def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
-        """Admit up to ``most`` pods like the request, ignoring their claims."""
+        """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
+
+        If LimitRanges in some order would deny the pod, a note says so.
+        """
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
@@ -374,7 +403,10 @@ class Admissions:
         return Admitted(count, denials)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
-        """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims."""
+        """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
+
+        Claims are created before their pod, so those of the first denied pod are created, too.
+        """
         if not isinstance(workload, StatefulSet):
             return admitted
         for index, pod in enumerate(pods[: admitted.number + 1]):
@@ -404,31 +436,30 @@ class Admissions:
 
     def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
         """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it."""
-        for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
+        if not isinstance(workload, StatefulSet):
+            return
+        for template in workload.spec.volume_claim_templates:
             outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
-            yield from (
-                self._quotas.build_request("PersistentVolumeClaim", a.object, namespace)
-                for a in outcomes[:1]
-                if a.object
-            )
+            if outcomes and outcomes[0].object:
+                yield self._quotas.build_request("PersistentVolumeClaim", outcomes[0].object, namespace)
 
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
-        """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages."""
+        """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages.
+
+        There are none for a workload that exists already.
+        """
         if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
-        for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
-            manifest: JsonObject = {
-                "apiVersion": KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION,
-                "spec": {},
-            }
-            name = owner.name if kind == owner.kind else f"{owner.name}-*"
+        skipped = self._find_skipped_plugins(owner.namespace, written=owner in self._written)
+        names_by_kind = {owner.kind: owner.name}
+        if owner.kind == "Deployment":
+            names_by_kind["ReplicaSet"] = f"{owner.name}-*"
+        for kind, name in names_by_kind.items():
+            version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
+            manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            has_manifest = owner in self._written
-            if messages := list(
-                dict.fromkeys(
-                    self._iter_denials(request, self._find_skipped_plugins(owner.namespace, written=has_manifest))
-                )
-            ):
+            messages = list(dict.fromkeys(self._iter_denials(request, skipped)))
+            if messages:
                 return messages
             self._quotas.charge(request, 1)
         return ()
@@ -439,11 +470,9 @@ class Admissions:
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
         unknown_plugins = set(iter_undecidable_plugins(self._cluster, namespace))
-        return (
-            unknown_plugins - {NAMESPACE_LIFECYCLE}
-            if written and is_missing_namespace(self._cluster, namespace)
-            else unknown_plugins
-        )
+        if written and is_missing_namespace(self._cluster, namespace):
+            unknown_plugins.discard(NAMESPACE_LIFECYCLE)
+        return unknown_plugins
 
     def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
         """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
@@ -472,7 +501,10 @@ class Admissions:
     def _try_admission(
         self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
     ) -> list[Admission]:
-        """Return all possible outcomes of admission for a request, without charging quotas."""
+        """Return all possible outcomes of admission for a request, without charging quotas.
+
+        Plugins that depend on something unknown are skipped. `quotas` overrides the current ones.
+        """
         skipped = self._find_skipped_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
             skipped.update(
@@ -485,12 +517,8 @@ class Admissions:
         if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
-            quotas = [
-                q
-                for q in self._quotas.get_quotas(create_request.namespace)
-                if resource_quota.is_replayable(q, in_full=create_request.in_full)
-            ]
-        admitted = iter_outcomes(
+            quotas = self._list_replayable_quotas(create_request)
+        outcomes = iter_outcomes(
             self._cluster,
             create_request.manifest,
             create_request.namespace,
@@ -498,7 +526,7 @@ class Admissions:
             skipped=skipped,
             annotated=False,
         )
-        return list(admitted)
+        return list(outcomes)
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of deleted pods back to their quotas."""
@@ -527,20 +555,22 @@ class ClusterWithNewObjects(NamedTuple):
 
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
-    """Create the claims and pod groups that are new to the API server, in the order of their names."""
+    """Create the claims and pod groups that are new to the API server, kind by kind."""
     admissions = Admissions(cluster, {})
-    denied = dict[Owner, NotCreated]()
-    fields = dict[str, Any]()
+    denied: dict[Owner, NotCreated] = {}
+    admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
         denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))
         if denied_of_kind:
-            fields[FIELDS[kind]] = tuple(
-                o for o in objects if Owner(kind, o.metadata.namespace, o.metadata.name) not in denied_of_kind
+            admitted_by_field[FIELDS[kind]] = tuple(
+                obj for obj in objects if Owner(kind, obj.metadata.namespace, obj.metadata.name) not in denied_of_kind
             )
             denied |= denied_of_kind
-    counted = admissions.with_current_quotas(cluster)
-    return ClusterWithNewObjects(replace(counted, **fields) if fields else counted, denied)
+    cluster = admissions.with_current_quotas(cluster)
+    if admitted_by_field:
+        cluster = replace(cluster, **admitted_by_field)
+    return ClusterWithNewObjects(cluster, denied)
 
 
 def _iter_denied_objects(

@@ -9,11 +9,10 @@ import msgspec
 
 from kschedctl.admission.pod_security import extract_pod
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import drop_nulls
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 
 NAMED_KINDS = ("Pod", "StatefulSet")
@@ -33,28 +32,28 @@ class CreateRequest(NamedTuple):
 
 
 def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
-    """Build the create request for one pod of an owner, from the workload's manifest if it is known."""
-    pod_fields = msgspec.to_builtins(pod)
+    """Build the create request for one pod of an owner, from the workload's manifest (`document`) if it is known.
+
+    Without the manifest, the request has only the fields that scheduling reads.
+    """
     namespace = pod.metadata.namespace
-    is_named = owner.kind in NAMED_KINDS
-    name_fields = {"name": pod.metadata.name} if is_named else {"generateName": f"{owner.name}-"}
-    metadata = {"namespace": namespace, **name_fields}
+    if owner.kind in NAMED_KINDS:
+        identity = {"namespace": namespace, "name": pod.metadata.name}
+    else:
+        identity = {"namespace": namespace, "generateName": f"{owner.name}-"}
+    pod_fields = msgspec.to_builtins(pod)
+    pod_spec = pod_fields["spec"]
     if document is None:
-        pod_metadata = {**pod_fields["metadata"], "name": "", **metadata}
-        return CreateRequest(
-            owner, {"kind": "Pod", "metadata": pod_metadata, "spec": pod_fields["spec"]}, namespace, in_full=False
-        )
+        metadata = {**pod_fields["metadata"], "name": "", **identity}
+        return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": pod_spec}, namespace, in_full=False)
+
     template: Any = extract_pod(owner.kind, drop_nulls(document))
-    labels = pod.metadata.labels
-    template_metadata = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
-    spec = {
-        **(template.get("spec") or {}),
-        **{name: pod_fields["spec"][name] for name in CONTROLLER_FIELDS if pod_fields["spec"].get(name)},
-    }
-    spec["volumes"] = _merge_claim_volumes(spec.get("volumes") or [], pod_fields["spec"].get("volumes") or [])
-    return CreateRequest(
-        owner, {"kind": "Pod", "metadata": {**template_metadata, **metadata}, "spec": spec}, namespace, True
-    )
+    annotations = (template.get("metadata") or {}).get("annotations")
+    metadata = {"labels": pod.metadata.labels, "annotations": annotations, **identity}
+    controller_fields = {name: pod_spec[name] for name in CONTROLLER_FIELDS if pod_spec.get(name)}
+    spec = {**(template.get("spec") or {}), **controller_fields}
+    spec["volumes"] = _merge_claim_volumes(spec.get("volumes") or [], pod_spec.get("volumes") or [])
+    return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": spec}, namespace, in_full=True)
 
 
 def _merge_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -65,9 +64,11 @@ def _merge_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: It
 
 
 def strip_admitted_fields(pod: Pod) -> Pod:
-    """Return the pod without a node and without the fields that admission sets."""
+    """Return the pod without a node and without the fields that admission sets: priority, policy and overhead."""
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
-    return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
+    if spec.runtime_class_name:
+        spec = replace(spec, overhead={})
+    return replace(pod, spec=spec)
 
 
 def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: str) -> CreateRequest:
@@ -85,17 +86,18 @@ def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: s
 def group_bare_pods(
     workloads: Sequence[Struct], changes: Sequence[WorkloadChange], written: Mapping[Owner, JsonObject]
 ) -> dict[object, list[int]]:
-    """Group the indexes of bare pods that differ only in name. Each other workload forms its own group."""
+    """Group the indexes of new bare pods that differ only in name. Each other workload forms its own group."""
     groups: dict[object, list[int]] = {}
     for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
-        is_bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-        groups.setdefault(_build_template_key(workload, written) if is_bare else index, []).append(index)
+        is_new_bare_pod = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
+        key = _build_template_key(workload, written) if is_new_bare_pod else index
+        groups.setdefault(key, []).append(index)
     return groups
 
 
 def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
     """Build a key that is equal for bare pods that differ only in name."""
     document = written.get(get_identity(pod), {})
-    metadata = object_at(document, "metadata")
-    parts = document.get("spec") or pod.spec, metadata.get("annotations"), pod.metadata.labels
-    return pod.metadata.namespace, msgspec.json.encode(parts)
+    spec = document.get("spec") or pod.spec
+    annotations = object_at(document, "metadata").get("annotations")
+    return pod.metadata.namespace, msgspec.json.encode((spec, annotations, pod.metadata.labels))

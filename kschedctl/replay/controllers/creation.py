@@ -100,32 +100,38 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     workloads = list(workloads)
     _check_pod_count(workloads, len(cluster.nodes))
     creation = Creation()
-    view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view
+
+    # Volumes and claims of the cluster that are new
     for volume in filter(_is_new, cluster.persistent_volumes):
         creation.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
-    existing_claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
+    existing_claims = {(claim.metadata.namespace, claim.metadata.name) for claim in cluster.persistent_volume_claims}
+
     defaults = PodDefaults(cluster)
+    view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view  # only for its settings
     for workload in workloads:
         workload_objects = create_pods(workload, cluster.nodes)
+        title = workload_objects.workload
         if workload_objects.owner:
             creation.add(*workload_objects.owner)
+
+        # The claims of its pods
         pods = [_ensure_uid(pod) for pod in workload_objects.pods]
-        for claim in (*workload_objects.claims, *(claim for pod in pods for claim in _build_ephemeral_claims(pod))):
+        ephemeral_claims = (claim for pod in pods for claim in _build_ephemeral_claims(pod))
+        for claim in (*workload_objects.claims, *ephemeral_claims):
             if (claim.metadata.namespace, claim.metadata.name) not in existing_claims:
                 _create_claim(claim, cluster, creation)
         pods = [_add_resource_claims(pod, cluster, creation) for pod in pods]
+
+        # Its pods
         try:
-            pods = defaults.fill_in(workload_objects.workload, pods)
-            admitted = [_apply_classes(pod, cluster) for pod in pods]
+            pods = defaults.fill_in(title, pods)
+            pods = [_apply_classes(pod, cluster) for pod in pods]
         except InputError as error:
             if not include_denied:
-                raise InputError(error.what, where=workload_objects.workload, hint=error.hint) from None
-            admitted = pods
-        creation.pods.setdefault(workload_objects.workload, []).extend(
-            view.admitted(view.stored(pod)) for pod in admitted
-        )
+                raise InputError(error.what, where=title, hint=error.hint) from None
+        creation.pods.setdefault(title, []).extend(view.admitted(view.stored(pod)) for pod in pods)
     creation.notes += defaults.notes
     return creation
 
@@ -136,7 +142,7 @@ def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
     if sum(counts) > MAX_PODS:
         largest = max(range(len(counts)), key=counts.__getitem__)
         message = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
-        hint = f"up to {MAX_PODS:,} are, as many as a cluster can have"
+        hint = f"the limit is {MAX_PODS:,} pods, as many as a cluster supports"
         raise InputError(message, where=format_title(workloads[largest]), hint=hint)
 
 
@@ -167,11 +173,13 @@ def _build_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
     """Create a claim and, if the class provisions immediately, its volume.
 
-    It is assumed that the volume can be reached wherever the class allows.
+    A claim without a class gets the default class. It is assumed that the volume can be reached wherever the class
+    allows.
     """
     if not get_claim_class(claim) and claim.spec.storage_class_name is None:
         default = find_default_class(cluster.storage_classes)
-        claim = replace(claim, spec=replace(claim.spec, storage_class_name=default)) if default else claim
+        if default:
+            claim = replace(claim, spec=replace(claim.spec, storage_class_name=default))
     storage_class = next((c for c in cluster.storage_classes if c.metadata.name == get_claim_class(claim)), None)
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_volume(claim, storage_class)
@@ -195,10 +203,9 @@ def find_default_class(classes: Sequence[StorageClass]) -> str | None:
 
     Among equally new classes, the first by name counts.
     """
-    marked = [c for c in classes if c.metadata.annotations.get(DEFAULT_CLASS) == "true"]
-    newest = max((c.metadata.creation_timestamp or "" for c in marked), default="")
-    names = [c.metadata.name for c in marked if (c.metadata.creation_timestamp or "") == newest]
-    return min(names, default=None)
+    defaults = [meta for meta in (c.metadata for c in classes) if meta.annotations.get(DEFAULT_CLASS) == "true"]
+    newest = max((meta.creation_timestamp or "" for meta in defaults), default="")
+    return min((meta.name for meta in defaults if (meta.creation_timestamp or "") == newest), default=None)
 
 
 def _provisions_immediately(storage_class: StorageClass) -> bool:
@@ -229,24 +236,27 @@ def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> 
 
 
 def _add_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
-    """Create the pod's ResourceClaims from templates, and return the pod with their names."""
+    """Create ResourceClaims from the pod's templates, and return the pod with the claim names in its status."""
     created = tuple(_build_resource_claims(pod, cluster))
+    if not created:
+        return pod
     for _, claim in created:
         creation.add("ResourceClaim", claim)
     statuses = (*pod.status.resource_claim_statuses, *(status for status, _ in created))
-    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses)) if created else pod
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
 
 
 def _build_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
     """Yield the ResourceClaims that are created from templates for the pod, each with its entry in the pod's status."""
     existing_names = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
+    templates_by_name = {
+        template.metadata.name: template
+        for template in cluster.resource_claim_templates
+        if template.metadata.namespace == meta.namespace
+    }
     for reference in pod.spec.resource_claims:
-        template_key = meta.namespace, reference.resource_claim_template_name or ""
-        templates = (
-            t for t in cluster.resource_claim_templates if (t.metadata.namespace, t.metadata.name) == template_key
-        )
-        template = next(templates, None)
+        template = templates_by_name.get(reference.resource_claim_template_name or "")
         if template is not None and reference.name not in existing_names:
             name = f"{meta.name}-{reference.name}"
             claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_build_owner_reference(pod),))

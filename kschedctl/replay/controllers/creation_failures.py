@@ -34,14 +34,14 @@ from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, Work
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
-TELLING_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
-"""Workload kind -> kinds whose conditions and events tell about it; for other kinds the kind itself and Event."""
+EVIDENCE_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
+"""Workload kind -> kinds whose conditions and events show its failures; for others the kind itself and Event."""
 KINDS_WITHOUT_PODS = {"PersistentVolumeClaim": "claim", "ResourceClaim": "claim", "PodGroup": "group"}
 """Kinds that are denied themselves and create no pods, in words."""
 REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
-NO_REASON = "the API server's reason is not told here"
+NO_REASON = "no reason is given"
 
 
 class _FailureSigns(NamedTuple):
@@ -83,27 +83,30 @@ class CreationFailures:
 
         Past failures are included only if there are no current ones.
         """
-        mine = [
+        failed_creators = [
             failed
             for failed in self._failed_creators
             if workload in (failed.owner, self._pod_counts.find_top_owner(failed.owner))
         ]
-        chosen = [failed for failed in mine if not failed.past] or mine
-        return self._build_report(workload, chosen) if chosen else None
+        current = [failed for failed in failed_creators if not failed.past]
+        if not failed_creators:
+            return None
+        return self._build_report(workload, current or failed_creators)
 
     def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from the objects that failed to create others."""
         counts = self._pod_counts.count_pods(workload)
-        missing = [self._pod_counts.count_pods(maker.owner).missing for maker in failed]
-        object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
+        missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
+        missing = None if None in missing_counts else sum(count or 0 for count in missing_counts)
+        uncreated_kind = next((creator.object for creator in failed if creator.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
             there=counts.existing,
-            missing=None if None in missing or object_ != "Pod" else sum(count or 0 for count in missing),
-            failures=tuple(failure for maker in failed for failure in maker.failures),
-            object=object_,
+            missing=missing if uncreated_kind == "Pod" else None,
+            failures=tuple(failure for creator in failed for failure in creator.failures),
+            object=uncreated_kind,
             past=failed[0].past,
         )
         return add_headline(report)
@@ -111,8 +114,8 @@ class CreationFailures:
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
         """The objects that could not create something, now or before."""
-        judged = (self._judge_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
-        return [maker for maker in judged if maker.failures]
+        creators = (self._judge_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
+        return [creator for creator in creators if creator.failures]
 
     def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
         """Decide whether a failure is current or past.
@@ -122,24 +125,33 @@ class CreationFailures:
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):
-            return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
+            failures = tuple(self._iter_failures(owner, condition, events))
+            return _FailedCreator(owner, created_kind, failures, past=False)
+
+        # Without a current condition, the events since the newest creation decide
         newest = self._pod_counts.find_newest_creation(owner)
         recent = [event for event in events if not _is_before(get_last_time(event), newest)]
         past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
-        return _FailedCreator(
-            owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
-        )
+        failures = tuple(self._iter_failures(owner, None, events if past else recent))
+        return _FailedCreator(owner, created_kind, failures, past)
 
     def _find_failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
-        """Return the kind that could not be created.
+        """Return the kind that could not be created: Pod, the Job of a CronJob, or the ReplicaSet of a Deployment.
 
-        A Deployment stands for its ReplicaSets if these are unknown.
+        A Deployment whose ReplicaSet exists stands for its pods.
         """
-        reasons = {event.reason for event in signs.events} | {signs.condition.reason if signs.condition else ""}
-        return CREATED_KINDS.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
+        reasons = {event.reason for event in signs.events}
+        if signs.condition:
+            reasons.add(signs.condition.reason)
+        if owner.kind == "CronJob" or NO_REPLICA_SET in reasons:
+            return CREATED_KINDS.get(owner.kind, "Pod")
+        return "Pod"
 
     def _is_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
-        """Return whether the condition is current. Known ReplicaSets of a Deployment have their own conditions."""
+        """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
+
+        Known ReplicaSets of a Deployment have their own conditions, so that its condition does not count.
+        """
         if created_kind != "Pod":
             return True
         workload = self._pod_counts.workloads[owner]
@@ -158,24 +170,26 @@ class CreationFailures:
         """
         events_by_reason: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
-            events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
+            reason = shorten_api_message(extract_api_message(event.message))
+            events_by_reason.setdefault(reason, []).append(event)
         for similar_events in events_by_reason.values():
-            last = get_last_time(similar_events[0])
-            words = extract_api_message(similar_events[0].message)
-            by = f"event {similar_events[0].reason} of {owner}"
-            yield CreationFailure(words, by, last, format_age(last, self._now), _count_tries(similar_events))
-        if (
-            condition is not None
-            and shorten_api_message(extract_api_message(condition.message)) not in events_by_reason
-        ):
+            newest = similar_events[0]
+            last = get_last_time(newest)
+            by = f"event {newest.reason} of {owner}"
+            tries = _count_tries(similar_events)
+            yield CreationFailure(extract_api_message(newest.message), by, last, format_age(last, self._now), tries)
+        if condition is None:
+            return
+        message = extract_api_message(condition.message)
+        if shorten_api_message(message) not in events_by_reason:
             last = condition.last_transition_time or ""
             by = f"condition {condition.type} of {owner}"
-            yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
+            yield CreationFailure(message, by, last, format_age(last, self._now))
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
     """Return the unread kinds that would show creation failures of a workload kind, or of any kind."""
-    kinds = TELLING_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
+    kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
@@ -209,7 +223,10 @@ def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
 
 
 def _count_tries(events: Iterable[Event]) -> int:
-    """Count the attempts at a creation. A StatefulSet reports one denied claim by two events."""
+    """Count the attempts at a creation, as the largest count among events with the same prefix.
+
+    A StatefulSet reports one denied claim by two events with different prefixes.
+    """
     counts_by_message: Counter[str] = Counter()
     for event in events:
         counts_by_message[extract_controller_prefix(event.message)] += count_occurrences(event)
@@ -230,8 +247,9 @@ def _is_before(time: str, other: str) -> bool:
 
 
 def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
-    """Report that ``denied`` of a workload's ``wanted`` pods are denied. Only one of the messages is given, by
-    chance.
+    """Report that ``denied`` of a workload's ``wanted`` pods are denied.
+
+    The API server gives one of the messages, by chance.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -240,16 +258,16 @@ def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: in
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
-    """Report the denied pods of a workload, given the possible messages for each pod."""
+    """Report the denied pods of a workload, given the possible messages for each pod.
+
+    If the pods have different messages, none of these is only by chance.
+    """
+    denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
     if all(len(messages) == len(all_messages) for messages in messages_by_pod):
-        return report_denied(owner, all_messages, wanted, len(messages_by_pod))
+        return report_denied(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
-    return add_headline(
-        NotCreated(
-            str(owner), "", wanted, there=wanted - len(messages_by_pod), missing=len(messages_by_pod), failures=failures
-        )
-    )
+    return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 
 
 def add_headline(not_created: NotCreated) -> NotCreated:
@@ -258,7 +276,7 @@ def add_headline(not_created: NotCreated) -> NotCreated:
 
 
 def _render_headline(not_created: NotCreated) -> str:
-    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
+    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``."""
     newest, *older = not_created.failures
     reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(older)}"
     if not_created.past:
@@ -268,23 +286,25 @@ def _render_headline(not_created: NotCreated) -> str:
 
 
 def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
-    """Return a clause about further failures, or about other messages that may be given by chance."""
+    """Return a clause about further failures, or about other messages that may be given by chance; empty for none."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
-        first, *more = failures
-        more_clause = f", or another of {len(more):,}" if more else ""
-        return f" (or, by chance: {shorten_api_message(first.message)}{more_clause})"
+        first, *others = failures
+        more = f", or {counted(len(others), 'more')}" if others else ""
+        return f" (or, by chance: {shorten_api_message(first.message)}{more})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
 def _render_missing(not_created: NotCreated) -> str:
     """Describe how many pods, or what other object, is missing."""
-    if noun := KINDS_WITHOUT_PODS.get(not_created.workload.partition(" ")[0]):
-        return f"the {noun} itself"
+    kind, _, _ = not_created.workload.partition(" ")
+    exist = agreeing(not_created.there, "exists", "exist")
+    if kind in KINDS_WITHOUT_PODS:
+        return f"the {KINDS_WITHOUT_PODS[kind]} itself"
     if not_created.object == "Job":
         return "its next Job"
     if not_created.wanted is None:
-        return f"pods ({not_created.there:,} there, how many are wanted is not known)"
-    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} there)"
+        return f"pods ({not_created.there:,} {exist}, the wanted number is unknown)"
+    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} {exist})"
     if not_created.object != "Pod":
         return f"its new {not_created.object} {counts}"
     if not not_created.missing:
@@ -296,4 +316,4 @@ def _render_past(not_created: NotCreated) -> str:
     """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
         return "others were created since"
-    return "all are there now"
+    return "all exist now"

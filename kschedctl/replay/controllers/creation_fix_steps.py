@@ -114,10 +114,11 @@ class DeniedPod(NamedTuple):
 
 def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that might help against the denial, the best first."""
-    yield from next(
-        (suggest(denied) for phrase, suggest in _SUGGESTIONS.items() if phrase in denied.message),
-        _suggest_resources(denied),
-    )
+    for phrase, suggest in _SUGGESTIONS.items():
+        if phrase in denied.message:
+            yield from suggest(denied)
+            return
+    yield from _suggest_resources(denied)
 
 
 # -- objects that are not there --------------------------------------------------------------------------------------
@@ -144,7 +145,10 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that use a PriorityClass with a similar name or create the missing one."""
+    """Yield steps that use a PriorityClass with a similar name or create the missing one.
+
+    A class with a name that is reserved for the system cannot be created.
+    """
     name = str(denied.spec.get("priorityClassName"))
     existing_names = [
         priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
@@ -189,9 +193,12 @@ def _drop_overhead(spec: Writable) -> None:
 
 def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that takes over the RuntimeClass's value of a conflicting nodeSelector label."""
-    key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
-    value = value.partition(";")[0]
-    summary = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
+    # "… runtimeClass.scheduling.nodeSelector[KEY] = VALUE; pod.spec.nodeSelector[KEY] = OTHER"
+    class_part, _, _ = denied.message.rpartition("nodeSelector[")
+    _, _, assignment = class_part.partition("nodeSelector[")
+    key, _, value = assignment.partition("] = ")
+    value, _, _ = value.partition(";")
+    summary = f"set nodeSelector {key}={value}, like RuntimeClass {denied.spec.get('runtimeClassName')}"
     yield FixStep(StepKind.OTHER_NODE_SELECTOR, summary, partial(_set_node_selector, {key: value}))
 
 
@@ -205,7 +212,7 @@ def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(
         StepKind.OTHER_NODE_SELECTOR,
-        f"set nodeSelector {listed}, as the namespace has it",
+        f"set nodeSelector {listed}, like the namespace",
         partial(_set_node_selector, conflicting),
     )
 
@@ -219,23 +226,28 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the security context that the enforced level requires, and the strictest level that admits the pod."""
-    namespace = next(
-        (
-            candidate_namespace
-            for candidate_namespace in denied.cluster.namespaces
-            if candidate_namespace.metadata.name == denied.namespace
-        ),
-        None,
-    )
+    """Yield the security context that the enforced level requires, and the strictest level that admits the pod.
+
+    The security context is left out if the pod would still violate the level. There are no steps if the namespace was
+    not read.
+    """
+    namespace = _find_namespace(denied)
     if namespace is None:
         return
     standard = get_enforced_standard(namespace.metadata.labels)
     if not standard.describe_violations(_apply_restricted_context(denied.manifest)):
         yield _build_security_step(denied)
-    weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
-    admitting = (candidate.level for candidate in weaker if not candidate.describe_violations(denied.manifest))
-    yield from (_build_weaker_level(namespace, standard.level, level) for level in list(admitting)[:1])
+    weaker_levels = LEVELS[: LEVELS.index(standard.level)]  # from the weakest to the strictest
+    for level in reversed(weaker_levels):
+        if not standard._replace(level=level).describe_violations(denied.manifest):
+            yield _build_weaker_level(namespace, standard.level, level)
+            return
+
+
+def _find_namespace(denied: DeniedPod) -> Namespace | None:
+    """Return the pod's namespace, or None if it does not exist or was not read."""
+    namespaces = (namespace for namespace in denied.cluster.namespaces if namespace.metadata.name == denied.namespace)
+    return next(namespaces, None)
 
 
 def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
@@ -243,9 +255,7 @@ def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
 
     There are none unless the message lists everything that the pod has to set.
     """
-    namespace = next(
-        (candidate for candidate in denied.cluster.namespaces if candidate.metadata.name == denied.namespace), None
-    )
+    namespace = _find_namespace(denied)
     level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
     if not _ONLY_SETTINGS.fullmatch(violations):
         return
@@ -260,7 +270,7 @@ def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:
-    """Build the step that sets the security context of level restricted."""
+    """Build the step that sets the security context of level restricted, and says that the image must support it."""
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
     summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
@@ -288,7 +298,7 @@ def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixSte
 
 
 def _set_restricted_context(spec: Writable) -> None:
-    """Set the security context of level restricted in the pod spec."""
+    """Set the security context of level restricted in the pod spec. A seccomp profile that is set stays."""
     _set_restricted_context_without_seccomp(spec)
     spec["securityContext"].setdefault("seccompProfile", {"type": "RuntimeDefault"})
 
@@ -314,7 +324,7 @@ def _list_containers(spec: JsonObject) -> list[Writable]:
 
 
 def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the nearest requests and limits that all LimitRanges allow."""
+    """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if that changes anything."""
     settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
     if settings:
         yield FixStep(

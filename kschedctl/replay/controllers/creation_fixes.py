@@ -57,21 +57,26 @@ class FixState(msgspec.Struct, frozen=True):
     steps: tuple[FixStep, ...] = ()
 
     def apply(self, step: FixStep) -> FixState:
-        """Return the state after one more step."""
+        """Return the state after one more step. Quotas that the step raises stay out of the cluster."""
         manifest: Writable = copy.deepcopy(dict(self.manifest))
         if step.edit is not None:
             step.edit(manifest.setdefault("spec", {}))
-        objects_by_kind = {
-            type(o.after).__name__: [o.after] for o in step.objects if not isinstance(o.after, ResourceQuota)
-        }
-        cluster = self.cluster.with_objects(objects_by_kind) if objects_by_kind else self.cluster
+        cluster = self.cluster
+        objects = [change.after for change in step.objects if not isinstance(change.after, ResourceQuota)]
+        if objects:
+            cluster = cluster.with_objects({type(obj).__name__: [obj] for obj in objects})
         return FixState(cluster, raise_quotas(step, self.quotas), manifest, (*self.steps, step))
+
+    def equals_apart_from_steps(self, other: FixState) -> bool:
+        """Return whether both states have equal clusters, quotas and manifests."""
+        return (self.cluster, self.quotas, self.manifest) == (other.cluster, other.quotas, other.manifest)
 
 
 def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
     """Return the quotas of a namespace with the limits that are enforced after the step has raised some of them."""
-    hard = {o.after.metadata.name: o.after.spec.hard for o in step.objects if isinstance(o.after, ResourceQuota)}
-    return tuple(_set_enforced_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
+    raised = [change.after for change in step.objects if isinstance(change.after, ResourceQuota)]
+    hard_by_name = {quota.metadata.name: quota.spec.hard for quota in raised}
+    return tuple(_set_enforced_limits(quota, hard_by_name.get(quota.metadata.name, {})) for quota in quotas)
 
 
 def _set_enforced_limits(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
@@ -104,36 +109,37 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: Callable[[FixState], CreationAttempt]
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield the states, at most MAX_STEPS steps away, in which all missing pods are created."""
+        """Yield the states, at most MAX_STEPS steps away, in which all missing pods are created, each with one pod.
+
+        Each denial is answered by the steps that may help against it, depth first. Steps without an effect are skipped.
+        """
         attempt = replay(state)
         if not attempt.denials:
             yield state, attempt.stored
-        elif len(state.steps) < MAX_STEPS:
+            return
+        if len(state.steps) >= MAX_STEPS:
+            return
+        if attempt.stored is None:
             denied_pod = DeniedPod(state.cluster, self.owner.namespace, state.manifest, attempt.denials[0])
-            steps = (
-                suggest_steps(denied_pod)
-                if attempt.stored is None
-                else _suggest_quota_steps(attempt.stored, self.count)
-            )
-            for step in steps:
-                next_state = state.apply(step)
-                if (next_state.cluster, next_state.quotas, next_state.manifest) != (
-                    state.cluster,
-                    state.quotas,
-                    state.manifest,
-                ):
-                    yield from self._iter_fixed_states(next_state, replay)
+            steps = suggest_steps(denied_pod)
+        else:  # only quotas deny the pods
+            steps = _suggest_quota_steps(attempt.stored, self.count)
+        for step in steps:
+            next_state = state.apply(step)
+            if not next_state.equals_apart_from_steps(state):
+                yield from self._iter_fixed_states(next_state, replay)
 
     @cached_property
     def _editable_owner(self) -> Owner:
         """The workload whose template users write, which for a ReplicaSet is the Deployment behind it."""
         owner = self.owner
-        sets = self.cluster.in_namespace("replica_sets", owner.namespace) if owner.kind == "ReplicaSet" else ()
-        controllers = (
-            find_controller(replica_set.metadata) for replica_set in sets if replica_set.metadata.name == owner.name
-        )
-        reference = next(controllers, None)
-        return Owner(reference.kind, owner.namespace, reference.name) if reference is not None else owner
+        if owner.kind != "ReplicaSet":
+            return owner
+        for replica_set in self.cluster.in_namespace("replica_sets", owner.namespace):
+            if replica_set.metadata.name == owner.name:
+                controller = find_controller(replica_set.metadata)
+                return owner if controller is None else Owner(controller.kind, owner.namespace, controller.name)
+        return owner
 
     @cached_property
     def _stored_manifest(self) -> JsonObject | None:
@@ -145,33 +151,39 @@ class MissingPods:
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:
-        """Return a scheduler of the cluster with the claims that are created for the pods."""
+        """A scheduler of the cluster with the claims that are created for the pods of a StatefulSet."""
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
             return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
         return self.scheduler()
 
     def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
-        """Build the report on a fix, with commands, patches and the nodes that are then feasible."""
+        """Build the report on a fix, with commands, patches and the nodes that are then feasible.
+
+        The workload is not patched with guessed amounts, which somebody has to choose.
+        """
         author_steps = [step for step in state.steps if step.edit is not None]
         objects = [change for step in state.steps for change in step.objects]
         owner = self._editable_owner
         before = self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
         patch = build_strategic_patch(_extract_pod_spec(owner.kind, before), _extract_pod_spec(owner.kind, after))
-        owner_patch = (
-            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else wrap_in_template(owner.kind, patch)
-        )
-        opens, then = _try_scheduling(self._scheduler_with_claims, stored)
+        owner_patch: JsonObject = {}
+        if patch and not any(map(_has_guessed_amounts, author_steps)):
+            owner_patch = wrap_in_template(owner.kind, patch)
+        changes = list(map(_describe_change, objects))
+        if patch:
+            changes.append(self._describe_patch(before, after))
+        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
             commands=(*map(_render_change_command, objects), *self._iter_patch_commands(owner_patch)),
             by="operator" if any(step.by == "operator" for step in state.steps) else "author",
             kinds=tuple(step.kind for step in state.steps),
             weakens="; ".join(step.weakens for step in state.steps if step.weakens),
-            then=then,
-            opens=opens,
-            changes=(*map(_describe_change, objects), *([self._describe_patch(before, after)] if patch else ())),
+            then=scheduled.message,
+            opens=scheduled.feasible_nodes,
+            changes=tuple(changes),
             owner=str(owner) if owner_patch else "",
             owner_patch=dict(owner_patch),
             restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
@@ -249,10 +261,10 @@ def _describe_change(change: FixObjectChange) -> dict[str, Json]:
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that sets resources that a quota requires or, if all are set, raises the quotas."""
-    if unset_resources := resource_quota.find_unset_resources(stored):
-        yield FixStep(
-            StepKind.SET_RESOURCES, f"set {'; '.join(unset_resources)}", partial(_set_small_amounts, unset_resources)
-        )
+    unset_resources = resource_quota.find_unset_resources(stored)
+    if unset_resources:
+        summary = f"set {'; '.join(unset_resources)}"
+        yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_small_amounts, unset_resources))
         return
     yield from suggest_quota_raise(stored, count)
 
@@ -265,20 +277,25 @@ def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixSte
 
 
 def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Sequence[int]) -> FixStep | None:
-    """Build the step that raises quotas for these numbers of claims, or return None if the quotas suffice."""
-    hard: dict[str, dict[str, str]] = {}
+    """Build the step that raises quotas for these numbers of claims, or return None if the quotas suffice.
+
+    The claims count against the same quotas, one after the other.
+    """
+    hard_by_quota: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
         raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
-        hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
+        for name, amounts in raised.items():
+            hard_by_quota.setdefault(name, {}).update(amounts)
         raised_quotas = [_set_enforced_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
         quotas = resource_quota.charge_quotas(dataclasses.replace(claim, quotas=raised_quotas), count)
-    return _build_quota_raise(claims[0], hard) if hard else None
+    return _build_quota_raise(claims[0], hard_by_quota) if hard_by_quota else None
 
 
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
-    """Build the step that raises quotas to the given hard amounts."""
-    quotas = {q.metadata.name: q for q in request.cluster.in_namespace("resource_quotas", request.namespace)}
+    """Build the step that raises quotas to the given hard amounts by name."""
+    stored_quotas = request.cluster.in_namespace("resource_quotas", request.namespace)
+    quotas = {quota.metadata.name: quota for quota in stored_quotas}
     changes = tuple(
         FixObjectChange(quotas[name], _set_hard_limits(quotas[name], hard)) for name, hard in raised.items()
     )
@@ -297,14 +314,20 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set resources that a quota requires in each container, to its request or limit or to a small amount."""
-    for name in (message.partition(" ")[0] for message in unset_resources):
+    """Set resources that a quota requires in each container: requests to the limits and limits to the requests.
+
+    A resource that has neither gets a small amount. `unset_resources` are texts that begin with a name such as
+    `limits.cpu` or `cpu`.
+    """
+    for text in unset_resources:
+        name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")
+        part = part or "requests"
+        opposite = "requests" if part == "limits" else "limits"
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             resources = container.setdefault("resources", {})
-            opposite = "limits" if part != "limits" else "requests"
             amount = (resources.get(opposite) or {}).get(resource, SMALL_AMOUNTS[resource])
-            resources.setdefault(part or "requests", {}).setdefault(resource, amount)
+            resources.setdefault(part, {}).setdefault(resource, amount)
 
 
 def _has_guessed_amounts(step: FixStep) -> bool:
@@ -315,16 +338,26 @@ def _has_guessed_amounts(step: FixStep) -> bool:
 # -- scheduling ------------------------------------------------------------------------------------------------------
 
 
-def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tuple[str, ...], str]:
-    """Return the feasible nodes for a created pod, or kube-scheduler's message if there are none."""
+class _SchedulingAttempt(NamedTuple):
+    """The answer of scheduling for a created pod."""
+
+    feasible_nodes: tuple[str, ...] = ()
+    message: str = ""
+    """kube-scheduler's message if no node is feasible; empty without nodes."""
+
+
+def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
+    """Run a scheduling cycle for a created pod, without extenders. Without nodes, the answer is empty."""
     view = scheduler.view
     if not len(view.nodes):
-        return (), ""
+        return _SchedulingAttempt()
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert(document)
     pod = view.admitted(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
-        return (), f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
+        return _SchedulingAttempt(message=f'no profile serves scheduler name "{pod.spec.scheduler_name}"')
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)
-    return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or build_fit_error(cycle))
+    if cycle.schedulable:
+        return _SchedulingAttempt(tuple(cycle.passed.names))
+    return _SchedulingAttempt(message=cycle.error or build_fit_error(cycle))

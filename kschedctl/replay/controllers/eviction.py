@@ -39,28 +39,35 @@ class Evictions:
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
-        return self.simulation.budgets.find_selecting(position)
+        return self.simulation.budgets.find_selecting_budgets(position)
 
     def find_denial(self, position: Position) -> str:
         """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
-        budgets = () if self._ignores_budgets(position) else self.find_budgets(position)
+        budgets = self.find_budgets(position)
+        if not budgets or self._ignores_budgets(position):
+            return ""
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
-        if not budgets:
-            return ""
-        pdb, spare = self._budgets[budgets[0]], self._spare[budgets[0]]
+        return self._find_denial_by_budget(position, budgets[0])
+
+    def _find_denial_by_budget(self, position: Position, name: str) -> str:
+        """Return why the budget denies the eviction of a pod, or an empty string if it does not."""
+        pdb = self._budgets[name]
+        spare = self._spare[name]
         desired = pdb.status.desired_healthy
         healthy = desired + spare
+
+        # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
         if not _is_ready(self._get_pod(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
-            return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
+            return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if spare > 0:
             return ""
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy(self._find_unevicted_pods(budgets[0]))
+        unhealthy = describe_unhealthy(self._find_unevicted_pods(name))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
-        return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}{uses_up}"
+        return f"PodDisruptionBudget {name} allows no disruption now{needs}{uses_up}"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the pod's budgets."""
@@ -71,7 +78,7 @@ class Evictions:
         """Return the pods that a budget selects and that are still on their original nodes."""
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
-        selected = self.simulation.budgets.find_selected(budget)[view.pods.info] & unmoved
+        selected = self.simulation.budgets.find_selected_pods(budget)[view.pods.info] & unmoved
         positions = (position for position in find_positions(selected) if position not in self.simulation.gone)
         return [view.pods.objects[position] for position in positions]
 
@@ -87,11 +94,15 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
-        """Undo the counting of an eviction that did not happen. ``runs`` says if the successor is counted already."""
-        spent = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if spent and not runs:
+        """Undo the counting of an eviction that did not happen.
+
+        ``runs`` says whether the successor is counted as healthy already. If it is and the eviction was not counted,
+        because the pod was unhealthy, the successor is no longer counted.
+        """
+        was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
+        if was_counted and not runs:
             self.count_recovery(position)
-        elif runs and not spent:
+        elif runs and not was_counted:
             self.simulation.budgets.record_evicted([position])
             self.change_allowed_disruptions([position], -1)
 
@@ -121,27 +132,24 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
 
     All pods of the covered workloads count, except for pods that are being deleted and have no node.
     """
-    min_available, max_unavailable = pdb.spec.min_available, pdb.spec.max_unavailable
-    if (
-        pdb.metadata.uid
-        or pdb.status != PodDisruptionBudgetStatus()
-        or (min_available is None and max_unavailable is None)
-    ):
+    min_available = pdb.spec.min_available
+    max_unavailable = pdb.spec.max_unavailable
+    has_status = bool(pdb.metadata.uid) or pdb.status != PodDisruptionBudgetStatus()
+    if has_status or (min_available is None and max_unavailable is None):
         return pdb
+
     view = simulation.view
-    covered = simulation.budgets.find_selected(get_budget_key(pdb))[view.pods.info]
-    positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
-    pods = [view.pods.objects[position] for position in positions]
+    covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
+    leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
+    pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(
         pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _is_ready(pod) for pod in pods
     )
     try:
-        unavailable = resolve_share(max_unavailable or 0, len(pods), round_up=True)
-        desired = (
-            resolve_share(min_available or 0, len(pods), round_up=True)
-            if max_unavailable is None
-            else max(len(pods) - unavailable, 0)
-        )
+        if max_unavailable is None:
+            desired = resolve_share(min_available or 0, len(pods), round_up=True)
+        else:
+            desired = max(len(pods) - resolve_share(max_unavailable, len(pods), round_up=True), 0)
     except InputError as error:
         raise InputError(error.what, where=f"PodDisruptionBudget {get_budget_key(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
@@ -204,18 +212,16 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
 def terminates_beside_replacement(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of gangs are excluded
-    because a gang would count such a pod as an additional member.
+    It never is if it has no grace period, or if a StatefulSet or one of `waiting_jobs` creates the replacement only
+    once it is gone. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
+    gangs are excluded because a gang would count such a pod as an additional member.
     """
-    is_immediate = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
-    controller = find_controller(pod.metadata)
-    if (
-        controller is not None
-        and controller.kind == "Job"
-        and (pod.metadata.namespace, controller.name) in waiting_jobs
-    ):
+    grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
+    if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):
         return False
-    return not (is_immediate or find_owner(pod).kind == "StatefulSet" or find_groups(pod))
+    controller = find_controller(pod.metadata)
+    is_job_pod = controller is not None and controller.kind == "Job"
+    return not (controller and is_job_pod and (pod.metadata.namespace, controller.name) in waiting_jobs)
 
 
 def build_terminating_pod(pod: Pod, node: str) -> Pod:

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import get_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
-from kschedctl.cluster import FIELDS, Cluster, convert, describe, drop_nulls, flatten_lists
+from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 
@@ -44,7 +44,7 @@ class SortedManifests:
 
     @property
     def notes(self) -> list[str]:
-        """Return the note about skipped Helm hooks, if there are any."""
+        """The note about skipped Helm hooks, if there are any."""
         return [f"{SKIPPED_HOOKS_NOTE}: {', '.join(self.hooks)}"] if self.hooks else []
 
 
@@ -55,8 +55,11 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
     """
     result = SortedManifests()
     for manifest in manifests:
-        for document in flatten_lists((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
-            _sort_manifest(document, result)
+        if isinstance(manifest, Mapping):
+            for document in flatten_lists((manifest,)):
+                _sort_manifest(document, result)
+        else:
+            _sort_manifest(manifest, result)
     return result
 
 
@@ -79,25 +82,30 @@ def validate_new_manifests(
 
 
 def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
-    """Decode a manifest, and add it to the sorted ones. Raises InputError."""
-    kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
-    if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
-        raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
+    """Decode a manifest, and add it to the sorted ones. Raises InputError.
+
+    Kinds that scheduling does not read are ignored.
+    """
     if not isinstance(manifest, Mapping):
         result.structs[_add_workload(manifest, result)] = manifest
-    elif is_workload_manifest(manifest) and is_non_install_hook(manifest):
+        return
+    if not isinstance(manifest.get("kind"), str):
+        raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
+    kind = get_kind(manifest)
+    if is_workload_manifest(manifest) and is_non_install_hook(manifest):
         result.hooks.append(describe(manifest))
     elif is_workload_manifest(manifest):
         struct = _decode_workload(manifest)
         _check_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
         result.documents[_add_workload(struct, result)] = manifest
-        result.new_documents += [] if struct.metadata.uid else [manifest]  # type: ignore[attr-defined]
-    elif (kind := get_kind(manifest)) in FIELDS and kind not in KINDS:
+        if not struct.metadata.uid:  # type: ignore[attr-defined]
+            result.new_documents.append(manifest)
+    elif kind in FIELDS and kind not in KINDS:
         struct = convert(manifest)
         _check_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]
         result.objects.setdefault(kind, []).append(struct)
-        is_new = kind in AROUND_PODS and not struct.metadata.uid  # type: ignore[attr-defined]
-        result.new_documents += [manifest] if is_new else []
+        if kind in AROUND_PODS and not struct.metadata.uid:  # type: ignore[attr-defined]
+            result.new_documents.append(manifest)
 
 
 def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
@@ -142,7 +150,7 @@ def build_error_names(manifest: JsonObject) -> tuple[str, str]:
 
 @contextmanager
 def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
-    """Add the place in the files to InputErrors about manifests.
+    """Add the place in the files to InputErrors about manifests, and to the errors that come along with them.
 
     ``places`` maps names such as ``Deployment shop/web`` to places.
     """

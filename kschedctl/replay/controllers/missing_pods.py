@@ -24,10 +24,11 @@ from kschedctl.replay.controllers.creation_fix_steps import (
     suggest_steps,
 )
 from kschedctl.replay.controllers.creation_fixes import build_object_fix
+from kschedctl.replay.controllers.eviction import DEFAULT_BACKOFF_LIMIT
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.controllers.workload_pod_counts import WorkloadPodCounts
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 PARALLEL = "Parallel"
 TOO_MANY_REPLICAS = "TooManyReplicas"
@@ -39,40 +40,46 @@ def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
     field = FIELDS.get(owner.kind)
     candidates = cluster.in_namespace(field, owner.namespace) if field else ()
     workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
-    reasons = (
-        _EXPLANATIONS[owner.kind](workload, cluster, owner)
-        if workload is not None and owner.kind in _EXPLANATIONS
-        else ()
-    )
-    return (*reasons, *(_explain_autoscaling(workload, cluster, owner) if workload is not None else ()))
+    if workload is None:
+        return ()
+    explain = _EXPLANATIONS.get(owner.kind)
+    reasons = explain(workload, cluster, owner) if explain is not None else ()
+    return (*reasons, *_explain_autoscaling(workload, cluster, owner))
 
 
 def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield how HorizontalPodAutoscalers limit the workload. Upstream: pkg/controller/podautoscaler/horizontal.go."""
+    """Yield how HorizontalPodAutoscalers limit the workload, unless it wants 0 replicas.
+
+    Upstream: pkg/controller/podautoscaler/horizontal.go.
+    """
+    replicas = getattr(workload.spec, "replicas", None)
+    if replicas == 0:
+        return
     for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
         spec = autoscaler.spec
-        conditions = {c.type: c for c in autoscaler.status.conditions if c.status}
-        replicas = getattr(workload.spec, "replicas", None)
-        if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name) or replicas == 0:
+        if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name):
             continue
-        name = autoscaler.metadata.name
-        active, limited = conditions.get("ScalingActive"), conditions.get("ScalingLimited")
+        name = f"HorizontalPodAutoscaler {autoscaler.metadata.name}"
+        conditions = {condition.type: condition for condition in autoscaler.status.conditions if condition.status}
+        active = conditions.get("ScalingActive")
+        limited = conditions.get("ScalingLimited")
         if active is not None and active.status == "False":
             message = f": {active.message}" if active.message else ""
-            yield f"HorizontalPodAutoscaler {name} does not scale it, {active.reason or 'its condition says'}{message}"
+            yield f"{name} does not scale it, {active.reason or 'its condition says'}{message}"
         elif limited is not None and (limited.status, limited.reason) == ("True", TOO_MANY_REPLICAS):
-            yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}, and would make more"
+            yield f"{name} is at its maximum of {spec.max_replicas:,}, and would create more pods"
         elif replicas is not None and replicas >= spec.max_replicas > 0:
-            yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}"
+            yield f"{name} is at its maximum of {spec.max_replicas:,}"
 
 
 def _explain_deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield why a Deployment creates no more pods."""
     if deployment.spec.paused:
         replica_sets = WorkloadPodCounts(cluster, [owner]).find_created(owner)
-        yield "it is paused: " + (
-            "a changed template makes no pods" if replica_sets else "it makes no ReplicaSet, and no pods"
-        )
+        if replica_sets:
+            yield "it is paused: a changed template creates no pods"
+        else:
+            yield "it is paused: it creates no ReplicaSet and no pods"
     yield from _explain_zero_replicas(deployment)
 
 
@@ -83,7 +90,7 @@ def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str
 
 
 def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield why a StatefulSet creates no more pods. Unless it is Parallel, each pod waits for the one before it."""
+    """Yield why a StatefulSet creates no more pods. Unless it is Parallel, each pod waits for the pod before it."""
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
         return
@@ -95,7 +102,8 @@ def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner:
             return
         if reason := _describe_unready(pod):
             later = first + wanted - 1 - ordinal
-            yield f"{counted(later, 'pod')} after {pod.metadata.name} {'waits' if later == 1 else 'wait'}: it {reason}"
+            wait = agreeing(later, "waits", "wait")
+            yield f"{counted(later, 'pod')} after {pod.metadata.name} {wait}, because it {reason}"
             return
 
 
@@ -110,12 +118,12 @@ def _describe_unready(pod: Pod) -> str:
 
 
 def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield the number of nodes on which a DaemonSet wants no pod."""
+    """Yield the number of nodes on which a DaemonSet wants no pod, if all nodes were read and there are any."""
     wanted = daemon_set.status.desired_number_scheduled
     nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
-        yield f"it wants none on {excluded}, which its node selection and tolerations leave out"
+        yield f"it needs no pod on {excluded}, which its node selection and tolerations exclude"
 
 
 def _explain_job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
@@ -126,14 +134,15 @@ def _explain_job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str
         None,
     )
     if ended is not None:
-        yield f"it has ended, {ended.type}{f': {ended.message}' if ended.message else ''}"
+        message = f": {ended.message}" if ended.message else ""
+        yield f"it has ended, {ended.type}{message}"
         return
     if spec.suspend:
         yield "it is suspended"
         return
     if status.failed:
-        limit = 6 if spec.backoff_limit is None else spec.backoff_limit
-        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next comes after a delay"
+        limit = DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next one comes after a delay"
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     remaining = None if spec.completions is None else spec.completions - (status.succeeded or 0)
     if remaining is not None and parallelism < remaining:
@@ -166,25 +175,30 @@ def replay_missing_pods(
 
 
 def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
-    """Build a change that adds the workload's missing pods, or return None if no pods are missing."""
+    """Build a change that adds the workload's missing pods. Return None if none are missing or nothing creates them."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
-    pods = create_pods(template, cluster.nodes).pods if template is not None and counts.missing else ()
-    if not pods or not counts.missing:
+    if template is None or not counts.missing:
         return None
+    pods = create_pods(template, cluster.nodes).pods
+    if not pods:
+        return None
+    # All pods are admitted alike, so the first one stands for each
     return WorkloadChange(str(owner), kept=[pods[0]] * counts.existing, new=[pods[0]] * counts.missing)
 
 
 def find_fixes_for_report(
     cluster: Cluster, owner: Owner, template: Struct | None, report: NotCreated
 ) -> tuple[CreationFix, ...]:
-    """Return fixes for a denial that events report.
+    """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
     The denial cannot be replayed, since the pods were not read in full.
     """
     message = report.failures[0].message if report.failures else ""
-    change = _build_missing_change(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
-    if change is None or template is None:
+    if POD_SECURITY_VIOLATED not in message:
         return _find_account_fixes(cluster, message, owner.namespace)
+    change = _build_missing_change(cluster, owner, template)
+    if change is None or template is None:
+        return ()
     change.denied = len(change.new)
     return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
 

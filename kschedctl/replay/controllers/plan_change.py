@@ -17,6 +17,7 @@ from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, StoredWorkload,
 from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, find_controller, find_owner
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
+    NEW_TEMPLATE_HASH,
     CronJob,
     DaemonSet,
     Deployment,
@@ -31,7 +32,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ordinal, get_slot, set_rollout_limits
 from kschedctl.replay.edits import select_pods
-from kschedctl.snapshot.node_order import REGION, ZONE
+from kschedctl.snapshot.nodes import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
@@ -41,6 +42,7 @@ _COPIED_FROM_NODES = frozenset({ZONE, REGION})
 NOT_READY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints that every pod is made to tolerate for some time."""
 _PHASE_RANKS = {"Unknown": 1, "Running": 2}
+"""Phase -> rank for removal; 0 for other phases, which are removed first."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -52,13 +54,13 @@ class ExistingPods:
 
     @cached_property
     def _bare(self) -> dict[tuple[str, str], Pod]:
-        """Return the pods without owners by namespace and name."""
+        """The pods without owners by namespace and name."""
         pods = select_pods(self.cluster, lambda pod: not pod.metadata.owner_references)
         return {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
 
     @cached_property
     def _one_pod_per_owner(self) -> list[Pod]:
-        """Return one pod of each owner."""
+        """One pod of each owner."""
         pods: dict[object, Pod] = {}
         for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
@@ -70,6 +72,7 @@ class ExistingPods:
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
+            # All pods are searched only for workloads that have some
             pods = select_pods(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
         else:
             pods = []
@@ -94,22 +97,21 @@ class ExistingPods:
         if template is None:
             return None
         if isinstance(workload, Deployment):
-            sets = [rs for rs in self.cluster.replica_sets if is_controlled_by(owner, rs)]
-            matching_sets = [rs for rs in sets if is_same_template(template, rs.spec.template)]
-            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in matching_sets) if sets else None
+            sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
+            if not sets:
+                return None
+            matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
+            return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
-        stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets
-        key = (owner.namespace, owner.name)
-        stored_workload = next((obj for obj in stored if (obj.metadata.namespace, obj.metadata.name) == key), None)
-        revisions = {_get_revision(pod) for pod in self.find_pods_of(*owner)}
-        if (
-            stored_workload is None
-            or len(revisions) != 1
-            or not is_same_template(template, stored_workload.spec.template)
-        ):
+
+        field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
+        candidates = self.cluster.in_namespace(field, owner.namespace)
+        stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
+        if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
             return None
-        return frozenset(revisions)
+        revisions = frozenset(_get_revision(pod) for pod in self.find_pods_of(*owner))
+        return revisions if len(revisions) == 1 else None
 
 
 def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
@@ -121,9 +123,10 @@ def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
 def plan_change(
     existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
 ) -> WorkloadChange:
-    """Plan how the workload gets the pods that its manifest creates. Raises InputError.
+    """Plan how the workload gets the `created` pods of its manifest. Raises InputError.
 
-    Pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced``.
+    Pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment
+    without pods stays without pods.
     """
     current = existing.find_pods_of(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
@@ -132,16 +135,17 @@ def plan_change(
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
+    is_paused_without_pods = isinstance(workload, Deployment) and workload.spec.paused and not current
     if isinstance(workload, CronJob):
         change.new = list(created)
-    elif isinstance(workload, Deployment) and workload.spec.paused and not current:
-        pass
-    else:
+    elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
-        fill = _plan_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _plan_replicas
-        fill(change, created, outdated, staying)
+        if isinstance(workload, StatefulSet | DaemonSet | Pod):
+            _plan_slots(change, created, outdated, staying)
+        else:
+            _plan_replicas(change, created, outdated, staying)
     if isinstance(workload, StatefulSet):
         change.ordered = workload.spec.pod_management_policy != "Parallel"
     if forced and change.new:
@@ -156,9 +160,11 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
     """Return a note about a suspended or paused workload or an update strategy, or an empty string."""
     match workload:
         case CronJob() | Job() if workload.spec.suspend:
-            return f"{name} is suspended: it makes no pods"
+            return f"{name} is suspended: it creates no pods"
+        case Deployment() if workload.spec.paused and current:
+            return f"{name} is paused: its pods keep their template"
         case Deployment() if workload.spec.paused:
-            return f"{name} is paused: " + ("its pods keep their template" if current else "it makes no pods")
+            return f"{name} is paused: it creates no pods"
         case StatefulSet() | DaemonSet() if current and workload.spec.update_strategy.type == "OnDelete":
             return f"{name} has the update strategy OnDelete: its pods keep their template until they are deleted"
         case StatefulSet() if current and workload.spec.update_strategy.rolling_update.max_unavailable:
@@ -171,18 +177,23 @@ def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current:
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).
     """
+    # How many pods may be active
     active = [pod for pod in current if not pod.terminated]
     succeeded = sum(pod.status.phase == "Succeeded" for pod in current)
     wanted = len(created)
     if job.spec.completions is not None:
         wanted = min(wanted, max(job.spec.completions - succeeded, 0))
+
+    # Remove surplus pods
     if wanted < len(active):
         change.removed = rank_for_removal(active)[: len(active) - wanted]
     removed_keys = {pod.key for pod in change.removed}
     change.kept = [pod for pod in active if pod.key not in removed_keys]
+
+    # Create missing pods whose name and completion index are free
     current_keys = {pod.key for pod in current}
-    indexes = {index for pod in active if (index := _get_completion_index(pod))}
-    free = [pod for pod in created if pod.key not in current_keys and _get_completion_index(pod) not in indexes]
+    active_indexes = {_get_completion_index(pod) for pod in active} - {""}
+    free = [pod for pod in created if pod.key not in current_keys and _get_completion_index(pod) not in active_indexes]
     change.new = free[: max(wanted - len(change.kept), 0)]
 
 
@@ -247,7 +258,10 @@ def _plan_slots(
 def _plan_replicas(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan the wanted number of pods: remove outdated and surplus pods, and create missing ones."""
+    """Plan the wanted number of pods: remove outdated and surplus pods, and create missing ones.
+
+    If the kept pods look like the new ones to the scheduler, new pods are copies of them, with what admission added.
+    """
     ranked = rank_for_removal(staying)
     surplus = max(len(staying) - len(created), 0)
     change.kept = ranked[surplus:]
@@ -264,19 +278,23 @@ def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     """
     if not (first.spec.containers and second.spec.containers):
         return False
-    return _encode_scheduled_fields(Pod(PodMeta(labels=first.metadata.labels), first.spec)) == _encode_scheduled_fields(
-        Pod(PodMeta(labels=second.metadata.labels), second.spec)
-    )
+    first_pod, second_pod = (Pod(PodMeta(labels=each.metadata.labels), each.spec) for each in (first, second))
+    return _encode_scheduled_fields(first_pod) == _encode_scheduled_fields(second_pod)
 
 
 def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
-    """Return whether the scheduler sees no difference between a new pod and an existing one."""
-    own_hash = old.metadata.labels.get(TEMPLATE_HASH, "")
-    copied = {key for key in _COPIED_FROM_NODES & old.metadata.labels.keys() if key not in new.metadata.labels}
+    """Return whether the scheduler sees no difference between a new pod and an existing one.
+
+    Labels that the existing pod has from its node are ignored, and so is its template hash, also in selectors.
+    """
+    copied = _COPIED_FROM_NODES & old.metadata.labels.keys() - new.metadata.labels.keys()
     if copied and old.spec.node_name:
         old = _remove_labels(old, copied)
-    mine, theirs = _encode_scheduled_fields(new), _encode_scheduled_fields(old)
-    return mine == (theirs.replace(f'"{own_hash}"', '"new"') if own_hash else theirs)
+    old_fields = _encode_scheduled_fields(old)
+    template_hash = old.metadata.labels.get(TEMPLATE_HASH, "")
+    if template_hash:
+        old_fields = old_fields.replace(f'"{template_hash}"', f'"{NEW_TEMPLATE_HASH}"')
+    return _encode_scheduled_fields(new) == old_fields
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
@@ -284,14 +302,15 @@ def _encode_scheduled_fields(pod: Pod) -> str:
     pod = default_pod(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())
-    affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
-    pinned = find_owner(pod).kind == "DaemonSet"
+    affinity = spec.affinity
+    if affinity and find_owner(pod).kind == "DaemonSet":  # whose node affinity names the node of the pod
+        affinity = replace(affinity, node_affinity=None)
     parts = (
         {key: value for key, value in pod.metadata.labels.items() if key not in _ADDED_LABELS},
         info.incoming_requests,
         sorted(info.host_ports),
         spec.node_selector,
-        affinity if pinned else spec.affinity,
+        affinity,
         sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY_TAINTS),
         spec.topology_spread_constraints,
         (spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
@@ -340,8 +359,8 @@ def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
-    """Build the sort key for the removal of a pod, which is lowest for the first."""
+    """Build the sort key for the removal of a pod, which is lowest for the pod that is removed first."""
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
-    created = pod.metadata.creation_timestamp or ""
-    youth = tuple(-ord(character) for character in created)
-    return bool(pod.spec.node_name), _PHASE_RANKS.get(pod.status.phase, 0), ready, -pods_on_node, youth
+    # RFC 3339 times sort by their characters; negative codes put the youngest first
+    created = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
+    return bool(pod.spec.node_name), _PHASE_RANKS.get(pod.status.phase, 0), ready, -pods_on_node, created

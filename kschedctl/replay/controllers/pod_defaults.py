@@ -16,9 +16,11 @@ from kschedctl.admission.admit import list_orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.text.counts import counted
 
 BY_CHANCE = "by chance, as any of several LimitRanges may come first:"
 _OPTIONAL_PLUGINS = {
@@ -56,13 +58,16 @@ class PodDefaults:
         """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of a workload as admission changes them. Raises InputError if a plugin denies them."""
+        """Return the pods of a workload as admission changes them, with notes. Raises InputError if a plugin denies
+        them.
+        """
         filled: list[Pod] = []
         for pod in pods:
             pod_spec = pod.spec
             key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
                 self._by_identity[key] = self._fill_in_cached(workload, pod)
+            # Only the fields that admission changes are shared; names and affinity are the pod's own
             filled_spec = self._by_identity[key].spec
             merged_spec = replace(
                 pod_spec,
@@ -77,7 +82,8 @@ class PodDefaults:
 
     def _fill_in_cached(self, workload: str, pod: Pod) -> Pod:
         """Return a changed pod that all pods with equal containers and tolerations share."""
-        spec, namespace = pod.spec, pod.metadata.namespace
+        spec = pod.spec
+        namespace = pod.metadata.namespace
         if not (self._get_limit_ranges(namespace) or self._plugins):
             return replace(pod, spec=self._add_default_tolerations(spec))
         parts = spec.containers, spec.init_containers, spec.resources, spec.node_selector, spec.tolerations
@@ -88,20 +94,18 @@ class PodDefaults:
 
     def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
         """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own."""
-        tolerations_before, server = spec.tolerations, self.cluster.api_server
+        server = self.cluster.api_server
         if "DefaultTolerationSeconds" in server.disabled:
             return spec
-        added = tuple(
-            Toleration(key, "Exists", effect="NoExecute", toleration_seconds=seconds)
-            for key, seconds in zip(
-                tolerations.FAILING_NODE_TAINTS, (server.not_ready_seconds, server.unreachable_seconds), strict=True
-            )
-            if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in tolerations_before)
-        )
-        return replace(spec, tolerations=(*tolerations_before, *added)) if added else spec
+        added = []
+        seconds_by_taint = (server.not_ready_seconds, server.unreachable_seconds)
+        for key, seconds in zip(tolerations.FAILING_NODE_TAINTS, seconds_by_taint, strict=True):
+            if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in spec.tolerations):
+                added.append(Toleration(key, "Exists", effect="NoExecute", toleration_seconds=seconds))
+        return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
     def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
-        """Return the LimitRanges of a namespace that LimitRanger applies."""
+        """Return the LimitRanges of a namespace that LimitRanger applies; none if LimitRanger is disabled."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
             limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
@@ -119,15 +123,23 @@ class PodDefaults:
         return filled
 
     def _find_alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
-        """Return the changes that other orders of the LimitRanges would make, or none if the order does not matter."""
-        alternatives: dict[bytes, str] = {}
-        for order in list_orders(ranges) if limit_ranger.have_different_defaults(ranges) else ():
-            other_pod, request = self._apply_plugins(pod, order)
-            alternatives.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
-        if not alternatives.keys() - {msgspec.json.encode(filled.spec)}:
+        """Return the changes in all orders of the LimitRanges, or none if the order does not matter.
+
+        After the first few, only their number is given.
+        """
+        if not limit_ranger.have_different_defaults(ranges):
             return []
-        more = [f"{len(alternatives) - MAX_ALTERNATIVES:,} more ways"] if len(alternatives) > MAX_ALTERNATIVES else []
-        return [*list(alternatives.values())[:MAX_ALTERNATIVES], *more]
+        changes_by_spec: dict[bytes, str] = {}
+        for order in list_orders(ranges):
+            other_pod, request = self._apply_plugins(pod, order)
+            changes_by_spec.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
+        if changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}:
+            return []
+        texts = list(changes_by_spec.values())[:MAX_ALTERNATIVES]
+        left_out = len(changes_by_spec) - MAX_ALTERNATIVES
+        if left_out > 0:
+            texts.append(counted(left_out, "more way"))
+        return texts
 
     def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins."""

@@ -42,7 +42,7 @@ class RemainingQuotas:
         return RemainingQuotas(self.cluster, dict(self.charged))
 
     def build_request(self, kind: str, document: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
-        """Build the admission request for an object, with the quotas that are enforced."""
+        """Build the admission request for an object (`document`), with the quotas that are enforced."""
         obj: Writable = dict(document)
         quotas = [quota for quota in self.get_quotas(namespace) if quota.status.hard]
         return AdmissionRequest(self.cluster, kind, obj, namespace=namespace, limit_ranges=(), quotas=quotas, name=name)
@@ -55,7 +55,7 @@ class RemainingQuotas:
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Release the resources that deleted pods used of their quotas."""
+        """Release the resources that deleted pods used of their quotas. Pods of one template are released together."""
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
@@ -65,7 +65,7 @@ class RemainingQuotas:
                 self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the current quotas, or the same cluster if no quota was used."""
+        """Return the cluster with the current quotas, or the same cluster if no namespace with quotas was used."""
         quotas = [quota for namespace_quotas in self.charged.values() for quota in namespace_quotas]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
@@ -108,12 +108,16 @@ class _ClaimCreation:
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
-        """Create the claim of a status entry if quotas allow it, and return whether the claim exists."""
+        """Create the claim of a status entry if quotas allow it, and return whether the claim exists.
+
+        Claims that were not created from templates exist already. The first denial of each workload becomes a note.
+        """
         claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
-        if message := self._charge_or_deny(claim):
-            note = WorkloadNote(workload, f"pods wait for claims that are not created: {message}")
+        denial = self._charge_or_deny(claim)
+        if denial:
+            note = WorkloadNote(workload, f"pods wait for claims that are not created: {denial}")
             self.notes.setdefault(workload, note)
             return False
         self.created.append(claim)

@@ -39,7 +39,7 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit the pods in order, and return how many are created."""
+        """Admit the pods in order, and return how many are created; none if the workload itself is denied."""
         if not pods or self._workload_denials:
             return 0
         count, self.denials = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
@@ -50,7 +50,7 @@ class RolloutCreation:
         self.admissions.release(pods)
 
     def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:
-        """Return the step that raises quotas for ``count`` more pods, or None."""
+        """Return the step that raises quotas for ``count`` more pods, or None if quotas do not deny them."""
         return self.admissions.find_quota_raise(self._owner, pod, count)
 
     def report_missing(self, missing: int) -> NotCreated | None:
@@ -110,7 +110,10 @@ class Rollout:
         return self._create_all()
 
     def update(self, position: Position) -> None:
-        """Update the rollout after a new or kept pod changed, which may have a node now."""
+        """Update the rollout after a new or kept pod changed.
+
+        A pod without a node waits. Once a new pod has a node, the old pod whose place it takes may go.
+        """
         if self._has_no_node(position):
             self.waiting[position] = None
         elif position in self.waiting:
@@ -120,13 +123,14 @@ class Rollout:
 
     @property
     def denied(self) -> NotCreated | None:
-        """Return a report on the pods that the API server does not create, or None."""
-        missing = 0 if self.simulation.interrupted else len(self.coming)
-        return self.creation.report_missing(missing) if self.creation is not None else None
+        """A report on the pods that the API server does not create; None if there are none or after an interruption."""
+        if self.creation is None or self.simulation.interrupted:
+            return None
+        return self.creation.report_missing(len(self.coming))
 
     @property
     def status(self) -> str:
-        """How far the rollout came, such as ``complete`` or ``stuck: …``, or empty if nothing is replaced."""
+        """The progress of the rollout, ``complete`` or ``stuck: …``, or an empty string if nothing is replaced."""
         change = self.change
         if not (change.rolling and change.removed and change.new):
             return ""
@@ -136,7 +140,7 @@ class Rollout:
         running = new - len(self.coming) - len(self.waiting.keys() - {*self.kept})
         return (
             f"stuck: {running:,} of {counted(new, 'new pod')} {agreeing(running, 'runs', 'run')}, "
-            f"{counted(len(self.old), 'old one')} {agreeing(len(self.old), 'is', 'are')} left"
+            f"{counted(len(self.old), 'old pod')} {agreeing(len(self.old), 'is', 'are')} left"
         )
 
     def _has_no_node(self, position: Position) -> bool:
@@ -144,7 +148,7 @@ class Rollout:
         return bool(self.simulation.view.node[position] < 0)
 
     def _create_next(self, count: int) -> list[Position]:
-        """Create up to ``count`` of the next pods, as admission allows. From now on they wait for a node."""
+        """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
         count = max(count, 0)
         if self.creation is not None:
             pods = self.simulation.view.pods.objects
@@ -156,7 +160,7 @@ class Rollout:
         return created
 
     def _create_all(self) -> list[Position]:
-        """Create all remaining pods, or only the next one if pods are created in order."""
+        """Create all remaining pods. If pods are created in order, create only the next one once no pod waits."""
         if self.change.ordered:
             return [] if self.waiting else self._create_next(1)
         return self._create_next(len(self.coming))
@@ -168,36 +172,52 @@ class Rollout:
         return self._create_next(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
-        """Remove old pods within maxUnavailable, those without a node first, and then create new ones."""
+        """Remove old pods within maxUnavailable, those without a node first, and then create new ones.
+
+        Upstream: reconcileOldReplicaSets in pkg/controller/deployment/rolling.go (v1.36).
+        """
         min_available = self.change.desired - self.change.unavailable
-        limit = max(self.present + len(self.old) - min_available - len(self.waiting), 0)
-        unbound = [position for position in self.old if self._has_no_node(position)]
-        bound = [position for position in self.old if not self._has_no_node(position)]
-        available = len(bound) + self.present - len(self.waiting)
-        self._remove_old_pods(unbound[:limit] + (bound[: max(available - min_available, 0)] if limit else []))
+        limit = self.present + len(self.old) - min_available - len(self.waiting)
+        if limit > 0:
+            unbound = [position for position in self.old if self._has_no_node(position)]
+            bound = [position for position in self.old if not self._has_no_node(position)]
+            available = len(bound) + self.present - len(self.waiting)
+            bound_limit = max(available - min_available, 0)
+            self._remove_old_pods([*unbound[:limit], *bound[:bound_limit]])
         return self._create_surge()
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
     def _replace_in_place(self) -> list[Position]:
-        """Fill empty slots, then remove pods without a successor, and then replace pods within the limits."""
-        if self.change.ordered and (
-            self.waiting or any(p in self.old and self._has_no_node(p) for p in self.replaces.values())
-        ):
+        """Fill empty slots, then remove pods without a successor, and then replace pods within the limits.
+
+        Return the created pods. An ordered workload does nothing while a pod that is there to stay, or one that is
+        still to be replaced, has no node.
+        """
+        if self.change.ordered and self._has_pod_without_node():
             return []
+
+        # Empty slots come first in `coming`
         if self.coming and self.coming[0] not in self.replaces:
             new_slot_count = sum(position not in self.replaces for position in self.coming)
             return self._create_next(1 if self.change.ordered else new_slot_count)
+
         self._remove_old_pods(self._done)
         self._done = []
+
+        # Old pods without a node may be replaced beyond the limits; they come first
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
-        unbound_count = next(
-            (i for i, new in enumerate(self.coming) if not self._has_no_node(self.replaces[new])), len(self.coming)
-        )
+        with_node = (index for index, new in enumerate(self.coming) if not self._has_no_node(self.replaces[new]))
+        unbound_count = next(with_node, len(self.coming))
+        count = max(limit, unbound_count)
         if not self.change.surge:
-            next_ones = self.coming[: max(limit, unbound_count, 0)]
-            self._remove_old_pods([self.replaces[position] for position in next_ones if position in self.replaces])
-        return self._create_next(max(limit, unbound_count))
+            self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
+        return self._create_next(count)
+
+    def _has_pod_without_node(self) -> bool:
+        """Return whether a pod that is there to stay, or an old pod with a successor, has no node."""
+        replaced = (position for position in self.replaces.values() if position in self.old)
+        return bool(self.waiting) or any(map(self._has_no_node, replaced))
 
     def _remove_old_pods(self, positions: Iterable[Position]) -> None:
         """Remove old pods from their nodes and from the rollout."""
@@ -231,25 +251,30 @@ def roll_out(
     ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
     each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are returned, too.
     """
-    owners: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
-    owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
+    rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
+    rollout_by_pod |= {position: rollout for rollout in rollouts for position in rollout.kept}
     waiting = dict.fromkeys([*other_pods, *(position for rollout in rollouts for position in rollout.waiting)])
     outcomes: dict[Position, Outcome] = {}
-    view, moving = simulation.view, True
+    moving = True
     try:
         while moving and not simulation.interrupted:
-            before = simulation.move_count
+            moves_before = simulation.move_count
+
+            # Each controller removes and creates pods
             new_pods = {position: rollout for rollout in rollouts for position in rollout.advance()}
-            owners |= new_pods
+            rollout_by_pod |= new_pods
             waiting |= dict.fromkeys(new_pods)
-            latest = _run_round(simulation, waiting, owners.keys(), progress)
+
+            # The scheduler tries all waiting pods
+            latest = _run_round(simulation, waiting, rollout_by_pod.keys(), progress)
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
-                if owner := owners.get(position):
-                    owner.update(position)
-            waiting = {position: None for position in waiting if view.node[position] < 0}
-            moving = bool(new_pods) or simulation.move_count > before
+                rollout = rollout_by_pod.get(position)
+                if rollout is not None:
+                    rollout.update(position)
+            waiting = {position: None for position in waiting if simulation.view.node[position] < 0}
+            moving = bool(new_pods) or simulation.move_count > moves_before
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
@@ -265,29 +290,32 @@ def _run_round(
     Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
     """
     nodes = simulation.view.node
-    bound_by_template = [
-        position for position in waiting if nodes[position] >= 0
-    ]  # the pod template sets spec.nodeName
-    outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in bound_by_template}
-    outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
-    victims = {victim for outcome in outcomes for victim in outcome.victims if victim in recreated_here}
+
+    # Pods whose template sets spec.nodeName have a node from the beginning
+    bound = [position for position in waiting if nodes[position] >= 0]
+    outcomes = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in bound}
+
+    scheduled = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
+    outcomes |= {outcome.position: outcome for outcome in scheduled}
+
+    # Evicted pods come back, and wait for the next round
+    victims = {victim for outcome in scheduled for victim in outcome.victims if victim in recreated_here}
     evicted = victims & simulation.gone
     simulation.gone.difference_update(evicted)
-    outcomes_now |= {outcome.position: outcome for outcome in outcomes}
-    return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
+    return outcomes | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
 def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
-    """Yield outcomes for the pods that were never created."""
+    """Yield outcomes for the pods that were never created, unless they are denied, and mark all of them as gone."""
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
-        for position in () if rollout.denied else rollout.coming:
-            yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _build_waiting_outcome(position)
-
-
-def _build_waiting_outcome(position: Position) -> Outcome:
-    """Build the outcome of a pod whose controller waits for other pods."""
-    return Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
+        if rollout.denied:
+            continue
+        for position in rollout.coming:
+            if rollout.simulation.interrupted:
+                yield Outcome(position, NOT_TRIED)
+            else:
+                yield Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
 
 
 class RolloutReplay(Protocol):
@@ -299,33 +327,33 @@ class RolloutReplay(Protocol):
 def find_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
-    """Yield fixes for the denied rollout at this index. ``admissions`` has the quotas from before all rollouts."""
+    """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.
+
+    Each fix is replayed. ``admissions`` has the quotas from before all rollouts.
+    """
     stuck = rollouts[index]
     changes = [rollout.change for rollout in rollouts]
 
     def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
         """Return whether the rollout completes with these changes and quotas."""
-        again = replay(changes, quotas)[index]
-        return again.denied is None and not (again.old or again.waiting or again.coming)
+        replayed = replay(changes, quotas)[index]
+        return replayed.denied is None and not (replayed.old or replayed.waiting or replayed.coming)
 
-    yield from _fix_without_surge(
-        stuck.change, lambda slower: completes([*changes[:index], slower, *changes[index + 1 :]], admissions)
-    )
+    # Remove each old pod before a new one is created
+    if stuck.change.pace is Pace.ROLLING and stuck.change.surge:
+        without_surge = dataclasses.replace(stuck.change, surge=0, unavailable=1)
+        if completes([*changes[:index], without_surge, *changes[index + 1 :]], admissions):
+            summary = f"roll {stuck.change.workload} out with maxSurge 0 and maxUnavailable 1"
+            weakens = "one pod fewer may run meanwhile"
+            yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
+
+    # Raise quotas for one more pod, for the surge, or for all missing pods
     creation = stuck.creation
-    pods = [stuck.simulation.view.pods.objects[position] for position in stuck.coming]
-    for number in sorted({1, max(stuck.change.surge, 1), len(pods)}) if creation and pods else ():
-        assert creation is not None
-        step = creation.find_quota_raise(pods[0], number)
+    if creation is None or not stuck.coming:
+        return
+    pod = stuck.simulation.view.pods.objects[stuck.coming[0]]
+    for count in sorted({1, max(stuck.change.surge, 1), len(stuck.coming)}):
+        step = creation.find_quota_raise(pod, count)
         if step is not None and completes(changes, admissions.with_raised_quotas(step)):
             yield build_object_fix(step)
             return
-
-
-def _fix_without_surge(change: WorkloadChange, completes: Callable[[WorkloadChange], bool]) -> Iterator[CreationFix]:
-    """Yield the fix that removes each old pod before a new one is created, if the rollout then completes."""
-    if change.pace is not Pace.ROLLING or not change.surge:
-        return
-    if completes(dataclasses.replace(change, surge=0, unavailable=1)):
-        summary = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
-        weakens = "one pod fewer may run meanwhile"
-        yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)

@@ -46,9 +46,9 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload, resumed, if its pods form a group and are all created at once, or None.
+    """Return the workload, resumed, if its pods form a group and are all created at once.
 
-    A workload that already has pods in the cluster is None, too.
+    Return None otherwise, and if the workload already has pods in the cluster.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
     if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_pods_of(*get_identity(workload)):
@@ -64,8 +64,8 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
     groups = find_groups(pod)
     if not groups:
         return []
-    members = (sibling for sibling in created_pods if sibling.key != pod.key and groups & find_groups(sibling))
-    return [other for other in members if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
+    others = (other for other in created_pods if other.key != pod.key and groups & find_groups(other))
+    return [other for other in others if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
 
 
 class _ReducedWorkload(NamedTuple):
@@ -87,30 +87,32 @@ def create_targets(
     if denied:
         scheduler = Scheduler(cluster, scheduler.call_extender)
     existing = ExistingPods(scheduler.cluster)
+
+    # Create the pods, as few as possible
     unique_workloads = list({get_identity(workload): workload for workload in workloads}.values())
-    whole_groups = {get_identity(workload): find_whole_group(existing, workload) for workload in unique_workloads}
-    reduced = [
-        _ReducedWorkload(together) if (together := whole_groups[get_identity(w)]) else _reduce_to_one_pod(existing, w)
-        for w in unique_workloads
-    ]
-    creation = create_objects(scheduler.cluster, [smaller.workload for smaller in reduced], include_denied=True)
+    reduced_workloads = []
+    for workload in unique_workloads:
+        group = find_whole_group(existing, workload)
+        reduced_workloads.append(_reduce_to_one_pod(existing, workload) if group is None else _ReducedWorkload(group))
+    creation = create_objects(
+        scheduler.cluster, [reduced.workload for reduced in reduced_workloads], include_denied=True
+    )
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    admissions = Admissions(scheduler.cluster, written)
     scheduler_with_objects = apply_creation(creation, scheduler) if unique_workloads else scheduler
-    schedulers: dict[tuple[str, ...], Scheduler] = {(): scheduler_with_objects}
+
+    # Build a target for each workload, in a cluster without the pods that its pods replace
+    admissions = Admissions(scheduler.cluster, written)
+    scheduler_by_replaced: dict[tuple[str, ...], Scheduler] = {(): scheduler_with_objects}
     targets = []
-    for workload, (reduced_workload, replaced) in zip(unique_workloads, reduced, strict=True):
-        keys = tuple(pod.key for pod in replaced)
-        if keys not in schedulers:
-            schedulers[keys] = Scheduler(
-                _remove_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
-            )
-        new_target = _choose_pod(schedulers[keys], workload, creation.pods[format_title(reduced_workload)])._replace(
-            workload=workload
-        )
-        targets.append(
-            _add_group_members(new_target, creation)._replace(**_replay_admission(admissions, existing, workload))
-        )
+    for workload, reduced in zip(unique_workloads, reduced_workloads, strict=True):
+        keys = tuple(pod.key for pod in reduced.replaced)
+        if keys not in scheduler_by_replaced:
+            remaining = _remove_pods(scheduler_with_objects.cluster, reduced.replaced)
+            scheduler_by_replaced[keys] = Scheduler(remaining, scheduler_with_objects.call_extender)
+        pods = creation.pods[format_title(reduced.workload)]
+        target = _choose_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
+        target = _add_group_members(target, creation)
+        targets.append(target._replace(**_replay_admission(admissions, existing, workload)))
     notes = (*creation.notes, *admissions.notes)
     return [_add_notes(target, notes, denied) for target in targets]
 
@@ -146,15 +148,13 @@ def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: 
 
 
 def _add_group_members(target: TargetPod, creation: Creation) -> TargetPod:
-    """Return the target in a cluster with the other new pods of its group."""
+    """Return the target in a cluster with the other new pods of its group, or the same target if there are none."""
     scheduler = target.scheduler
-    pod = target.pod
-    note = target.note
-    members = find_new_group_members(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
+    members = find_new_group_members(target.pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not members:
         return target
     scheduler_with_group = Scheduler(scheduler.cluster.with_objects({"Pod": members}), scheduler.call_extender)
-    note = ", ".join(filter(None, (note, f"with {len(members):,} more of its group")))
+    note = ", ".join(filter(None, (target.note, f"with {len(members):,} more of its group")))
     return target._replace(scheduler=scheduler_with_group, note=note)
 
 
@@ -165,7 +165,11 @@ def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
 
 
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
-    """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces."""
+    """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
+
+    A DaemonSet keeps its pod on each node. A Deployment whose pods look the same to the scheduler becomes a bare pod
+    with their labels and owner.
+    """
     kind, namespace, name = get_identity(workload)
     match workload:
         case Pod():
@@ -174,19 +178,18 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
         case DaemonSet():
             return _ReducedWorkload(workload, existing.find_pods_of(kind, namespace, name))
         case StatefulSet():
-            return _reduce_to_ordinal(
-                workload, {p.metadata.name: p for p in existing.find_pods_of(kind, namespace, name)}
-            )
+            existing_pods = existing.find_pods_of(kind, namespace, name)
+            return _reduce_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods})
         case CronJob():
             job = workload.spec.job_template
             spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
             return _ReducedWorkload(replace(workload, spec=spec))
     single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
-    if isinstance(workload, Deployment) and (existing_pods := existing.find_pods_of(kind, namespace, name)):
+    deployment_pods = existing.find_pods_of(kind, namespace, name) if isinstance(workload, Deployment) else []
+    if deployment_pods:
         (pod,) = create_pods(single, ()).pods
-        return _ReducedWorkload(
-            _copy_revision(pod, existing_pods[0]) if is_same_to_scheduler(pod, existing_pods[0]) else single
-        )
+        if is_same_to_scheduler(pod, deployment_pods[0]):
+            return _ReducedWorkload(_copy_revision(pod, deployment_pods[0]))
     return _ReducedWorkload(single)
 
 
@@ -201,7 +204,8 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
 
     The last ordinal is the first that an update replaces.
     """
-    spec, name = workload.spec, workload.metadata.name
+    spec = workload.spec
+    name = workload.metadata.name
     first = spec.ordinals.start
     count = 1 if spec.replicas is None else max(spec.replicas, 1)
     bound = {pod_name for pod_name, pod in existing.items() if pod.spec.node_name}
@@ -234,17 +238,17 @@ def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> 
     return TargetPod(
         scheduler,
         pods[0],
-        f"a pod of {format_title(workload)}, as its controller would create it{_describe_idle(workload)}",
+        f"a pod of {format_title(workload)}, as its controller would create it{_explain_why_idle(workload)}",
     )
 
 
-def _describe_idle(workload: Struct) -> str:
+def _explain_why_idle(workload: Struct) -> str:
     """Return a clause that says why the workload currently creates no pods, or an empty string."""
     spec = workload.spec  # type: ignore[attr-defined]
     if isinstance(workload, CronJob | Job) and spec.suspend:
         return "; now it is suspended"
-    none = getattr(spec, "replicas", None) == 0 or getattr(spec, "parallelism", None) == 0
-    return "; now it has 0 replicas" if none else ""
+    has_no_replicas = getattr(spec, "replicas", None) == 0 or getattr(spec, "parallelism", None) == 0
+    return "; now it has 0 replicas" if has_no_replicas else ""
 
 
 def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> TargetPod:
@@ -255,14 +259,14 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
     if not pods:
         nodes = len(scheduler.cluster.nodes)
         hint = f"its node selection and tolerations leave none of the {counted(nodes, 'node')}"
-        raise UsageError(f"{name} makes no pod here", hint=hint)
+        raise UsageError(f"{name} creates no pod here", hint=hint)
     unschedulable = [pod for pod in pods if not _is_schedulable(scheduler, pod)]
+    pod = unschedulable[0] if unschedulable else pods[0]
+    if len(pods) == 1:
+        return TargetPod(scheduler, pod, f"the only pod of {name}, which runs one on each node that it may use")
     fitting = len(pods) - len(unschedulable)
-    note_for_several = (
-        f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
-    )
-    note = note_for_several if len(pods) > 1 else f"the only pod of {name}, which runs one on each node that it may use"
-    return TargetPod(scheduler, (unschedulable or pods)[0], note)
+    note = f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
+    return TargetPod(scheduler, pod, note)
 
 
 def _is_schedulable(scheduler: Scheduler, pod: Pod) -> bool:

@@ -67,8 +67,8 @@ def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """Return the pod as admission would store it with another PriorityClass. Raises UsageError for an unknown class."""
     class_ = find_priority_class(name, cluster.priority_classes)
     if class_ is None:
-        names = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
-        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names}")
+        names = ", ".join(sorted(each.metadata.name for each in cluster.priority_classes))
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names or 'only those of the system'}")
     policy = class_.preemption_policy or "PreemptLowerPriority"
     spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
     return replace(pod, spec=spec)

@@ -30,21 +30,33 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     A pod that the API server has created passed them, so its successor is not doubted. With ``denied``, the pods are
     denied anyway, and only hooks that change them could make a difference.
     """
-    gaps = {} if denied else {name: gap for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind))}
-    unread = {name: gap.why for name, gap in gaps.items() if not gap.is_not_given}  # files need not have these kinds
+    unread = {} if denied else _find_unread_hook_kinds(cluster)
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
-    new_pods = (pod for pod in pods if not pod.metadata.creation_timestamp)
-    distinct_pods = {(p.metadata.namespace, find_owner(p).kind, tuple(p.metadata.labels.items())): p for p in new_pods}
+
+    # New pods that hooks see alike are asked about once
+    distinct_pods = {}
+    for pod in pods:
+        if not pod.metadata.creation_timestamp:
+            key = pod.metadata.namespace, find_owner(pod).kind, tuple(pod.metadata.labels.items())
+            distinct_pods[key] = pod
     if not distinct_pods:
         return ()
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
-    hook_names = {WEBHOOK_KIND: dict[str, None](), POLICY_KIND: dict[str, None]()}
+
+    hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
     for mutating in (True,) if denied else (True, False):
         hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_webhooks(cluster, objects, mutating=mutating))
         hook_names[POLICY_KIND] |= dict.fromkeys(iter_policies(cluster, objects, mutating=mutating))
-    unasked = (_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names)
-    return (*unasked, *(UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]))
+    unasked = [_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names]
+    unasked += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
+    return tuple(unasked)
+
+
+def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
+    """Return why webhooks and policies could not be read, by kind. Files need not have these kinds."""
+    gaps = {name: cluster.gap(kind) for kind, name in HOOK_KINDS.items()}
+    return {name: gap.why for name, gap in gaps.items() if gap is not None and not gap.is_not_given}
 
 
 def has_mutating_hooks(cluster: Cluster) -> bool:
@@ -60,16 +72,15 @@ def _describe_unasked(kind: str, names: list[str]) -> UnknownKind:
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
     """Yield the pod and the objects that are created before it. These are assumed to have the pod's labels."""
-    kind = find_owner(pod).kind
-    for kind_info in (
-        KINDS[name] for name in dict.fromkeys(("Pod", kind, *INTERMEDIATE_KINDS.get(kind, ()))) if name in KINDS
-    ):
-        group, _, version = kind_info.versions[0].rpartition("/")
-        yield CreatedObject(group, version, kind_info.plural, pod.metadata.namespace, pod.metadata.labels)
+    owner_kind = find_owner(pod).kind
+    for kind in dict.fromkeys(("Pod", owner_kind, *INTERMEDIATE_KINDS.get(owner_kind, ()))):
+        if kind in KINDS:
+            group, _, version = KINDS[kind].versions[0].rpartition("/")
+            yield CreatedObject(group, version, KINDS[kind].plural, pod.metadata.namespace, pod.metadata.labels)
 
 
 PRIVILEGED_LEVEL = LEVELS[0]
-NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may refuse to create the pods"
+NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """How many namespaces are named, and how many objects of one."""
 
@@ -82,13 +93,15 @@ def describe_unreplayed_limits(
     ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
     sorted_namespaces = sorted(set(namespaces))
-    limits_by_namespace = {
-        name: limits
-        for name in sorted_namespaces
-        if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
-    }
+    limits_by_namespace = {}
+    for name in sorted_namespaces:
+        limits = list(_iter_limits(cluster, name, replayed.get(name)))
+        if limits:
+            limits_by_namespace[name] = limits
+    clauses = list(_iter_limit_clauses(limits_by_namespace))
     unread = [UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_gaps(cluster, sorted_namespaces).items()]
-    clauses = [*_describe_namespaces(limits_by_namespace), *([describe_unread(unread)] if unread else [])]
+    if unread:
+        clauses.append(describe_unread(unread))
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
 
@@ -108,28 +121,34 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
 
 def _find_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
     """Return the gaps of the kinds that may deny pods of the namespaces, each by the name that reports use."""
-    return {
-        HOOK_KINDS.get(kind, kind): gap
-        for kind in (*LIMITS, "Namespace")
-        if (gap := next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None))
-    }
+    gap_by_name = {}
+    for kind in (*LIMITS, "Namespace"):
+        gaps = [gap for gap in (cluster.gap(kind, namespace) for namespace in namespaces) if gap is not None]
+        if gaps:
+            gap_by_name[HOOK_KINDS.get(kind, kind)] = gaps[0]
+    return gap_by_name
 
 
-def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
-    """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``."""
+def _iter_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
+    """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``.
+
+    `replayed` is whether all of admission is replayed there, or None if nothing is.
+    """
     for quota in cluster.in_namespace("resource_quotas", namespace):
         if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
-    for limit_range in cluster.in_namespace("limit_ranges", namespace) if replayed is None else ():
-        yield f"LimitRange {limit_range.metadata.name}"
-    for candidate in () if replayed else cluster.namespaces:
-        level = candidate.metadata.labels.get(ENFORCE, PRIVILEGED_LEVEL)
-        if candidate.metadata.name == namespace and level != PRIVILEGED_LEVEL:
-            yield f"Pod Security {level}"
+    if replayed is None:
+        for limit_range in cluster.in_namespace("limit_ranges", namespace):
+            yield f"LimitRange {limit_range.metadata.name}"
+    if not replayed:
+        for candidate in cluster.namespaces:
+            level = candidate.metadata.labels.get(ENFORCE, PRIVILEGED_LEVEL)
+            if candidate.metadata.name == namespace and level != PRIVILEGED_LEVEL:
+                yield f"Pod Security {level}"
 
 
-def _describe_namespaces(limits_by_namespace: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield a clause for each of the first namespaces with limits."""
+def _iter_limit_clauses(limits_by_namespace: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield a clause for each of the first namespaces with limits, and a last one that counts the others."""
     for namespace in list(limits_by_namespace)[:NAMED]:
         limits = limits_by_namespace[namespace]
         more = f" and {len(limits) - NAMED_IN_FULL:,} more" if len(limits) > NAMED_IN_FULL else ""

@@ -5,6 +5,7 @@ Upstream: pkg/controller/deployment/util, pkg/controller/statefulset, pkg/contro
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -56,33 +57,38 @@ class WorkloadChange:
 
     @property
     def desired(self) -> int:
-        """Return the number of pods that the workload wants."""
+        """The number of pods that the workload wants."""
         return len(self.kept) + len(self.new) + self.denied
 
 
 def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
-    """Set the limits and the pod order of a rollout according to the workload's strategy. Raises InputError."""
+    """Set the limits and the order of new pods according to the workload's strategy. Raises InputError.
+
+    Only Deployments, StatefulSets and DaemonSets have a rollout. Pods for empty slots come first; a StatefulSet then
+    replaces its pods from the last one on.
+    """
     match workload:
         case Deployment():
             change.rolling = True
             if workload.spec.strategy.type != "Recreate":
                 change.pace = Pace.ROLLING
-                change.surge, change.unavailable = _compute_surge_and_unavailable(
-                    workload.spec.strategy.rolling_update, change.desired
-                )
+                _set_deployment_limits(change, workload.spec.strategy.rolling_update)
         case StatefulSet():
-            change.pace, change.rolling = Pace.IN_PLACE, True
+            change.rolling = True
+            change.pace = Pace.IN_PLACE
             replaced_slots = {get_slot(pod) for pod in change.removed}
+            for_empty_slots = [pod for pod in change.new if get_slot(pod) not in replaced_slots]
             from_last = [pod for pod in reversed(change.new) if get_slot(pod) in replaced_slots]
-            change.new = [*(pod for pod in change.new if get_slot(pod) not in replaced_slots), *from_last]
+            change.new = [*for_empty_slots, *from_last]
         case DaemonSet():
-            change.pace, change.rolling = Pace.IN_PLACE, True
+            change.rolling = True
+            change.pace = Pace.IN_PLACE
             update = workload.spec.update_strategy.rolling_update
             change.surge = resolve_share(update.max_surge or 0, change.desired, round_up=True)
-            unavailable = resolve_share(
-                1 if update.max_unavailable is None else update.max_unavailable, change.desired, round_up=True
-            )
+            max_unavailable = 1 if update.max_unavailable is None else update.max_unavailable
+            unavailable = resolve_share(max_unavailable, change.desired, round_up=True)
             change.unavailable = 0 if change.surge else max(unavailable, 1)
+            # Empty slots come first, then slots whose old pod has no node
             is_bound_by_slot = {get_slot(pod): bool(pod.spec.node_name) for pod in change.removed}
             change.new.sort(key=lambda pod: (get_slot(pod) in is_bound_by_slot, is_bound_by_slot.get(get_slot(pod))))
 
@@ -109,13 +115,16 @@ def get_ordinal(pod: Pod) -> int:
     return int(digits) if 0 < len(digits) < 10 else 0
 
 
-def _compute_surge_and_unavailable(update: RollingUpdate, desired: int) -> tuple[int, int]:
-    """Return the numbers of additional and of unavailable pods that a Deployment's rollout may have."""
-    surge = resolve_share(DEFAULT_SHARE if update.max_surge is None else update.max_surge, desired, round_up=True)
-    unavailable = resolve_share(
-        DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable, desired, round_up=False
-    )
-    return surge, unavailable if surge or unavailable else 1
+def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> None:
+    """Set how many additional and unavailable pods a Deployment's rollout may have. If both were 0, one may be
+    unavailable.
+    """
+    max_surge = DEFAULT_SHARE if update.max_surge is None else update.max_surge
+    max_unavailable = DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable
+    change.surge = resolve_share(max_surge, change.desired, round_up=True)
+    change.unavailable = resolve_share(max_unavailable, change.desired, round_up=False)
+    if not change.surge and not change.unavailable:
+        change.unavailable = 1
 
 
 def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
@@ -128,5 +137,5 @@ def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
         return amount
     if not re.fullmatch(r"[0-9]{1,9}%", amount):
         raise InputError(f'expected a number or a percentage, not "{amount}"')
-    percent = int(amount.removesuffix("%"))
-    return -(-percent * total // 100) if round_up else percent * total // 100
+    hundredths = int(amount.removesuffix("%")) * total
+    return math.ceil(hundredths / 100) if round_up else hundredths // 100

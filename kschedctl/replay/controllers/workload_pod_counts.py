@@ -29,7 +29,7 @@ class PodNumbers(NamedTuple):
 
     @property
     def missing(self) -> int | None:
-        """Return how many pods are missing, or None if that is not known."""
+        """The number of missing pods, or None if that is not known."""
         return None if self.wanted is None else max(self.wanted - self.existing, 0)
 
 
@@ -37,19 +37,23 @@ class WorkloadPodCounts:
     """The numbers of pods that the workloads of a cluster want and have."""
 
     def __init__(self, cluster: Cluster, owners: Collection[Owner]) -> None:
-        self._cluster, self._owners = cluster, owners
+        self._cluster = cluster
+        self._owners = owners
 
     @cached_property
     def workloads(self) -> Mapping[Owner, Any]:
-        """Return all objects that create pods and were read, by owner."""
+        """All objects that create pods and were read, by owner."""
         return find_pod_creators(self._cluster)
 
     def find_created(self, owner: Owner) -> Sequence[Owner]:
-        """Return the ReplicaSets or Jobs that a Deployment or CronJob has created."""
+        """Return the ReplicaSets or Jobs that a Deployment or CronJob has created, or () if none were read."""
         return self._created.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
-        """Return the workload at the top of the known owner references."""
+        """Return the Deployment or CronJob that created the owner, or the owner itself if there is none.
+
+        The Deployment of a ReplicaSet that was not read is recognized by a pod.
+        """
         above = self._find_controller_of(owner)
         if above is not None and above.kind in CREATED_KINDS:
             return above
@@ -58,35 +62,38 @@ class WorkloadPodCounts:
 
     def count_pods(self, owner: Owner) -> PodNumbers:
         """Count the wanted and existing pods of a workload, or of all objects that it has created."""
-        if created := self.find_created(owner):
-            several = [self.count_pods(inner) for inner in created]
-            wanted = [counts.wanted for counts in several]
-            whole = None if None in wanted else sum(count or 0 for count in wanted)
-            return PodNumbers(whole, sum(counts.existing for counts in several))
+        created = self.find_created(owner)
+        if created:
+            numbers = [self.count_pods(created_owner) for created_owner in created]
+            wanted = [counts.wanted for counts in numbers]
+            total_wanted = None if None in wanted else sum(count or 0 for count in wanted)
+            return PodNumbers(total_wanted, sum(counts.existing for counts in numbers))
         obj = self.workloads.get(owner)
         existing = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
         return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), existing)
 
     def find_newest_creation(self, owner: Owner) -> str:
         """Return when the workload created its newest pod or object, or an empty string if that is unknown."""
-        if owner.kind in CREATED_KINDS and self.find_created(owner):
-            return max(self.workloads[inner].metadata.creation_timestamp or "" for inner in self.find_created(owner))
+        created = self.find_created(owner) if owner.kind in CREATED_KINDS else ()
+        if created:
+            return max(self.workloads[created_owner].metadata.creation_timestamp or "" for created_owner in created)
         return max((pod.metadata.creation_timestamp or "" for pod in self._pods_by_owner.get(owner, ())), default="")
 
     def _find_controller_of(self, owner: Owner) -> Owner | None:
-        """Return the controller of a workload, or None."""
+        """Return the controller of a workload. Return None if it has none or was not read."""
         obj = self.workloads.get(owner)
-        above = find_controller(obj.metadata) if obj is not None else None
-        return None if above is None else Owner(above.kind, owner.namespace, above.name)
+        controller = find_controller(obj.metadata) if obj is not None else None
+        return None if controller is None else Owner(controller.kind, owner.namespace, controller.name)
 
     @cached_property
     def _created(self) -> dict[Owner, list[Owner]]:
-        """Return the created workloads by their owner."""
-        owners: dict[Owner, list[Owner]] = {}
+        """The created workloads by their controller."""
+        created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
-            if (above := self._find_controller_of(owner)) is not None:
-                owners.setdefault(above, []).append(owner)
-        return owners
+            controller = self._find_controller_of(owner)
+            if controller is not None:
+                created.setdefault(controller, []).append(owner)
+        return created
 
     @cached_property
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
@@ -114,10 +121,11 @@ def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
 
 
 def _find_owners_of(pod: Pod) -> set[Owner]:
-    """Return the pod's controller and the workload behind it."""
-    by = find_controller(pod.metadata)
-    namespace = pod.metadata.namespace
-    return set() if by is None else {Owner(by.kind, namespace, by.name), find_owner(pod)}
+    """Return the pod's controller and the workload behind it, or an empty set for a bare pod."""
+    controller = find_controller(pod.metadata)
+    if controller is None:
+        return set()
+    return {Owner(controller.kind, pod.metadata.namespace, controller.name), find_owner(pod)}
 
 
 def _count_wanted(kind: str, obj: Any) -> int | None:
@@ -131,7 +139,7 @@ def _count_wanted(kind: str, obj: Any) -> int | None:
 
 
 def _count_wanted_by_job(job: StoredJob) -> int:
-    """Return how many pods a Job wants at the same time."""
+    """Return how many pods a Job wants at the same time: none if it has ended or is suspended."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0

@@ -64,19 +64,27 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
-    if pending := [pod for pod in pods if is_pending(pod)]:
+    pending = [pod for pod in pods if is_pending(pod)]
+    if pending:
         return _build_pending_targets(scheduler, owner, pending)
+
+    # One more pod from the manifest
     if isinstance(manifest, StatefulSet) and pods:
         return create_targets(scheduler, [_start_at_next_ordinal(manifest, pods)])
     if manifest is not None:
         return create_targets(scheduler, [manifest])
+
+    # One more pod like the others
     if pods and owner.kind == "DaemonSet":
-        note_for_several = f"one of {len(pods):,} pods of {owner}, none of which is pending"
-        note = note_for_several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
+        note = f"the only pod of {owner}, which is not pending"
+        if len(pods) > 1:
+            note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
         return [TargetPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
         return [build_additional_pod(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
-    if (template := find_template(cluster, owner)) is not None:
+
+    template = find_template(cluster, owner)
+    if template is not None:
         return create_targets(scheduler, [template])
     raise _build_not_found_error(cluster, owner)
 
@@ -87,21 +95,25 @@ def is_pending(pod: Pod) -> bool:
 
 
 def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
-    """Return the pods that the owner controls directly or through ReplicaSets or Jobs, including ended ones."""
+    """Return the pods that the owner controls directly or through ReplicaSets or Jobs, including ended ones.
+
+    Jobs of a CronJob are recognized by their names.
+    """
     kind, namespace, name = owner
-    replica_sets = (
-        {rs.metadata.name for rs in cluster.replica_sets if is_controlled_by(owner, rs)} if kind == "Deployment" else ()
-    )
+    replica_sets = set()
+    if kind == "Deployment":
+        replica_sets = {stored.metadata.name for stored in cluster.replica_sets if is_controlled_by(owner, stored)}
 
     def is_controlled(pod: Pod) -> bool:
         """Return whether the owner controls the pod."""
         if is_pod_of(pod, kind, namespace, name):
             return True
-        found_kind, found_namespace, owner_name = find_owner(pod)
-        of_cron_job = kind == "CronJob" and found_kind == "Job" and _guess_cron_job(owner_name) == name
-        return found_namespace == namespace and (
-            of_cron_job or (found_kind == "ReplicaSet" and owner_name in replica_sets)
-        )
+        pod_owner = find_owner(pod)
+        if pod_owner.namespace != namespace:
+            return False
+        if pod_owner.kind == "ReplicaSet":
+            return pod_owner.name in replica_sets
+        return kind == "CronJob" and pod_owner.kind == "Job" and _guess_cron_job(pod_owner.name) == name
 
     return select_pods(cluster, is_controlled, include_ended=True)
 
@@ -117,12 +129,13 @@ def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
             yield Owner("CronJob", owner.namespace, _guess_cron_job(owner.name))
     yield from find_pod_creators(cluster)
     for replica_set in cluster.replica_sets:
-        if (deployment := find_controller(replica_set.metadata)) is not None:
-            yield Owner(deployment.kind, replica_set.metadata.namespace, deployment.name)
+        controller = find_controller(replica_set.metadata)
+        if controller is not None:
+            yield Owner(controller.kind, replica_set.metadata.namespace, controller.name)
 
 
 def _guess_cron_job(job: str) -> str:
-    """Return the name of the CronJob that may have created a Job of this name."""
+    """Return the name of the CronJob that may have created a Job of this name: the name without "-" and a number."""
     return _CRON_JOB_SUFFIX.sub("", job)
 
 
@@ -160,12 +173,16 @@ def _start_at_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> Statef
 def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
     """Build the error for an unknown workload, which suggests similar names."""
     kind, namespace, name = owner
-    candidates = dict.fromkeys(workload for workload in iter_workloads(cluster) if workload[0] == kind)
-    names = [name, *get_close_matches(name, {owner[2] for owner in candidates})]
-    suggestions = [f"{kind.lower()}/{owner[2]} -n {owner[1]}" for owner in candidates if owner[2] in names]
-    hint = (
-        f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else "no pod and no ReplicaSet of it can be seen"
-    )
+    candidates = dict.fromkeys(workload for workload in iter_workloads(cluster) if workload.kind == kind)
+    similar_names = [name, *get_close_matches(name, {candidate.name for candidate in candidates})]
+    suggestions = [
+        f"{kind.lower()}/{candidate.name} -n {candidate.namespace}"
+        for candidate in candidates
+        if candidate.name in similar_names
+    ]
+    hint = "it has no pod and no ReplicaSet"
+    if suggestions:
+        hint = f"did you mean {' or '.join(suggestions[:3])}?"
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
 
 
@@ -270,14 +287,20 @@ def _build_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> Statef
 
 
 def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Yield the volume names of a StatefulSet's claims, each with a claim template like the claim, if it was read."""
+    """Yield the volume names of a StatefulSet's claims, each with a claim template like the claim, if it was read.
+
+    A StatefulSet names its claims after the volume and the pod.
+    """
     claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    claims_by_name = {claim.metadata.name: claim for claim in claims}
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
-        if source is not None and source.claim_name == f"{volume.name}-{pod.metadata.name}":
-            for like in (claim for claim in claims if claim.metadata.name == source.claim_name):
-                meta = ObjectMeta(volume.name, labels=like.metadata.labels)
-                yield volume.name, PersistentVolumeClaim(meta, replace(like.spec, volume_name=""))
+        if source is None or source.claim_name != f"{volume.name}-{pod.metadata.name}":
+            continue
+        claim = claims_by_name.get(source.claim_name)
+        if claim is not None:
+            metadata = ObjectMeta(volume.name, labels=claim.metadata.labels)
+            yield volume.name, PersistentVolumeClaim(metadata, replace(claim.spec, volume_name=""))
 
 
 def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:

@@ -84,8 +84,8 @@ def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
 STEPS = Step.__struct_encode_fields__
 MAX_STEPS = 500
 SCHEMA_MESSAGES = {
-    "minProperties": "says nothing to do",
-    "maxProperties": "is more than one step: each step is an item of its own",
+    "minProperties": "the step is empty",
+    "maxProperties": "contains more than one step; write each step as its own list item",
 }
 """JSON Schema keyword -> what its violation means."""
 
@@ -94,39 +94,49 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     """Decode a scenario document. Raises InputError that names the step and the field."""
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
-        message = f"steps: {len(steps):,} steps, of which each is replayed; at most {MAX_STEPS:,} are taken"
-        raise InputError(message, where=where, hint="a step can name many nodes and pods")
+        message = f"steps: {len(steps):,} steps are too many; at most {MAX_STEPS:,} can be replayed"
+        raise InputError(message, where=where, hint="one step can change many nodes and pods")
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
     from jsonschema.exceptions import best_match  # noqa: PLC0415
 
     error = best_match(Draft202012Validator(build_scenario_schema()).iter_errors(document))
     if error is not None:
         path = list(error.absolute_path)
-        raise InputError(_locate_message(_describe_schema_error(error, len(path) == 2), path, document), where=where)
+        is_step = len(path) == 2  # ["steps", number]
+        message = _locate_message(_describe_schema_error(error, is_step), path, document)
+        raise InputError(message, where=where)
     scenario: Scenario = convert_builtins(document, Scenario)
     return scenario
 
 
 def _describe_schema_error(error: Any, is_step: bool) -> str:
-    """Describe a JSON Schema error."""
+    """Describe a JSON Schema error. ``is_step`` tells that it is about a whole step, not about one of its fields."""
     if error.validator == "anyOf":
         kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
         return f"{error.instance!r} is not of type {kinds}"
     if error.validator == "additionalProperties" and is_step:
-        return f"no such step; there are {', '.join(STEPS)}"
+        return f"unknown step; the steps are {', '.join(STEPS)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 
 def _locate_message(message: str, path: list[str | int], document: JsonObject) -> str:
-    """Prefix the message with its step and field, as in ``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
+    """Prefix the message with its step and field, as in ``step 2 (drain), nodes[0]: 5 is not of type 'string'``.
+
+    ``path`` leads to the fault: "steps", the number of the step, its name, and the field. An error outside of the steps
+    gets only its path.
+    """
     if len(path) < 2:
         return f"{'.'.join(map(str, path))}: {message}" if path else message
-    number = int(path[1])
-    verb = next(iter(object_at(document, "steps", number)), "")
-    named = f"step {number + 1} ({verb})" if verb else f"step {number + 1}"
-    field_path = path[3:] if len(path) > 2 else []
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field_path).lstrip(".")
-    return f"{named}, {field}: {message}" if field else f"{named}: {message}"
+    _, number, *step_path = path
+    name = next(iter(object_at(document, "steps", int(number))), "")
+    step = f"step {int(number) + 1}"
+    if name:
+        step += f" ({name})"
+    field = ""
+    for part in step_path[1:]:
+        field += f"[{part}]" if isinstance(part, int) else f".{part}"
+    field = field.lstrip(".")
+    return f"{step}, {field}: {message}" if field else f"{step}: {message}"
 
 
 def get_step(step: Step) -> tuple[str, Part]:
@@ -135,21 +145,25 @@ def get_step(step: Step) -> tuple[str, Part]:
         part: Part | None = getattr(step, attribute)
         if part is not None:
             return name, part
-    raise InputError("a step says nothing to do")
+    raise InputError("a step is empty")
 
 
 def reject_file(name: str) -> Sequence[JsonObject]:
     """Raise UsageError, for scenarios that come without files."""
-    raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
+    raise UsageError(f'file "{name}" cannot be read here', hint="put its documents into the scenario")
 
 
 def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
     """Read the documents of all files that the steps name. Raises UsageError that names the step."""
     files: dict[str, Sequence[JsonObject]] = {}
     for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
-        file_names = [part.file] if isinstance(part, Configure) and part.file else []
+        file_names: Sequence[str] = ()
+        if isinstance(part, ApplyManifests | InstanceTypes):
+            file_names = part.files
+        elif isinstance(part, Configure) and part.file:
+            file_names = [part.file]
         try:
-            for file in part.files if isinstance(part, ApplyManifests | InstanceTypes) else file_names:
+            for file in file_names:
                 files[file] = list(read(file))
         except KschedctlError as error:
             raise locate_step_error(error, number, name, where) from None
@@ -157,8 +171,8 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
 
 
 def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
-    """Return the error with the number and name of its step, and the scenario's file."""
+    """Return the error, and those in its ``also``, with the number and name of the step and the scenario's file."""
     step = f"step {number} ({name})"
     usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
-    usage_error.also = tuple(locate_step_error(kschedctl_error, number, name, where) for kschedctl_error in error.also)
+    usage_error.also = tuple(locate_step_error(other, number, name, where) for other in error.also)
     return usage_error

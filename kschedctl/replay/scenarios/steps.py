@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 
 import msgspec
 
@@ -37,7 +37,7 @@ from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import change_nodes, find_pods_on, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import counted
 
 
@@ -55,7 +55,7 @@ def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> S
     """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
     for key, value in part.labels.items():
         if validate_requirement(key, EQUALS, (value or "",)):
-            raise UsageError(f'labels: "{key}={value or ""}" is no label')
+            raise UsageError(f'labels: "{key}={value or ""}" is not a valid label')
     return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
 
 
@@ -66,20 +66,26 @@ def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> S
     """
     if not (part.add or part.remove):
         raise UsageError("no taint to add or remove")
-    if any(not t.effect for t in part.add):
-        raise UsageError("a taint to add has an effect", hint="NoSchedule, PreferNoSchedule or NoExecute")
+    if any(not taint.effect for taint in part.add):
+        raise UsageError("a taint to add needs an effect", hint="NoSchedule, PreferNoSchedule or NoExecute")
     names = find_step_nodes(cluster, part)
-    added, removed = ([Taint(t.key, t.value, t.effect) for t in some] for some in (part.add, part.remove))
+    added = [Taint(taint.key, taint.value, taint.effect) for taint in part.add]
+    removed = [Taint(taint.key, taint.value, taint.effect) for taint in part.remove]
     edit = StepResult(node_edits.taint(cluster, names, added, removed))
-    for no_execute in (t for t in added if t.effect == "NoExecute"):
-        edit.displace(pod for pod in find_pods_on(cluster, names) if not _tolerates_forever(pod, no_execute))
+    for taint in added:
+        if taint.effect == "NoExecute":
+            edit.displace(pod for pod in find_pods_on(cluster, names) if not _tolerates_forever(pod, taint))
     return edit
 
 
 def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
-    """Return whether the pod may stay on a node with this NoExecute taint."""
-    unlimited = (t for t in pod.spec.tolerations if t.toleration_seconds is None)
-    return find_owner(pod).kind == "Node" or any(tolerates(toleration, no_execute) for toleration in unlimited)
+    """Return whether the pod may stay on a node with this NoExecute taint. Static pods always may."""
+    if find_owner(pod).kind == "Node":
+        return True
+    return any(
+        toleration.toleration_seconds is None and tolerates(toleration, no_execute)
+        for toleration in pod.spec.tolerations
+    )
 
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
@@ -91,9 +97,9 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
         edit = _add_like_existing(nodes, model_node.metadata.name, cluster)
     else:
         edit = StepResult(cluster.with_objects({"Node": nodes}))
-        edit.notes.append("pods of DaemonSets are not added: nobody knows which would run there")
+        edit.notes.append("DaemonSet pods are not added, since it is unknown which would run on the new nodes")
     if PODS not in model_node.status.allocatable:
-        edit.notes.append("status.allocatable has no pods: not one pod fits")
+        edit.notes.append("no pod fits, since status.allocatable lacks pods")
     return edit
 
 
@@ -102,27 +108,30 @@ def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
     names = [f"{prefix}-{i}" for i in range(part.count)]
-    if taken := next((name for name in names if name in existing), None):
-        raise UsageError(f'there is a node "{taken}" already', hint="give the new ones another name")
+    for name in names:
+        if name in existing:
+            raise UsageError(f'node "{name}" already exists', hint="choose another name for the new nodes")
     return names
 
 
 def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
     """Add the nodes with the volume limits and DaemonSet pods of the existing node."""
     names = [node.metadata.name for node in nodes]
-    model_csi_nodes = [csi for csi in cluster.csi_nodes if csi.metadata.name == model_name]
-    csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in model_csi_nodes for name in names]
+    model_csi_nodes = [csi_node for csi_node in cluster.csi_nodes if csi_node.metadata.name == model_name]
+    csi_nodes = [replace(csi_node, metadata=ObjectMeta(name)) for csi_node in model_csi_nodes for name in names]
     edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
-    daemons = [pod for pod in find_pods_on(cluster, [model_name]) if find_owner(pod).kind == "DaemonSet"]
-    for pod in (_copy_daemon_pod(pod, model_name, name) for pod in daemons for name in names):
-        edit.change_pod(pod, pod)
+    for pod in find_pods_on(cluster, [model_name]):
+        if find_owner(pod).kind == "DaemonSet":
+            for name in names:
+                copied_pod = _copy_daemon_pod(pod, model_name, name)
+                edit.change_pod(copied_pod, copied_pod)
     return edit
 
 
 def _find_model(part: parts.AddNodes, cluster: Cluster) -> Node:
     """Return the existing node or the template that the new nodes copy. Raises UsageError and InputError."""
     if bool(part.like) == bool(part.template):
-        raise UsageError("either like or template says what the nodes are like")
+        raise UsageError("exactly one of like and template is needed")
     if part.template:
         node = convert({"kind": "Node", "metadata": {}, **part.template})
         assert isinstance(node, Node)
@@ -175,14 +184,22 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Remove the nodes of a zone, of a pool or of a selection, as if they had failed. Raises UsageError."""
     names: list[str] = []
-    for wanted, group_kind, get_group in ((part.zone, "zone", node_edits.get_zone), (part.pool, "pool", find_pool)):
-        groups = node_edits.group_nodes(cluster, get_group) if wanted else {}
-        if wanted and wanted not in groups:
-            raise UsageError(f'no node is in {group_kind} "{wanted}"', hint=f"there are: {', '.join(groups) or 'none'}")
-        names += groups.get(wanted, [])
+    if part.zone:
+        names += _find_nodes_in_group(cluster, "zone", part.zone, node_edits.get_zone)
+    if part.pool:
+        names += _find_nodes_in_group(cluster, "pool", part.pool, find_pool)
     if part.nodes or part.selector or not names:
         names += find_step_nodes(cluster, part)
     return _remove_nodes(cluster, names)
+
+
+def _find_nodes_in_group(cluster: Cluster, kind: str, name: str, get_group: Callable[[Node], str]) -> list[str]:
+    """Return the names of the nodes in a zone or pool. Raises UsageError if there are none."""
+    groups = node_edits.group_nodes(cluster, get_group)
+    if name not in groups:
+        hint = f"existing {kind}s: {', '.join(groups)}" if groups else f"no node is in a {kind}"
+        raise UsageError(f'no node is in {kind} "{name}"', hint=hint)
+    return groups[name]
 
 
 def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
@@ -193,19 +210,21 @@ def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
     return edit
 
 
-NO_LAUNCH = "the NodePool launches nothing by itself: a step instanceTypes lets Karpenter launch nodes"
+NO_LAUNCH = "the edit alone launches no nodes; add a step instanceTypes to let Karpenter launch some"
 
 
 def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader) -> StepResult:
     """Apply a merge patch to a NodePool's spec. Raises UsageError, and InputError if the result is invalid."""
     pools = {pool.metadata.name: pool for pool in cluster.karpenter_node_pools}
     if part.name not in pools:
-        raise UsageError(f'there is no NodePool "{part.name}"', hint=f"there are {', '.join(sorted(pools)) or 'none'}")
+        hint = f"existing NodePools: {', '.join(sorted(pools))}" if pools else "the cluster has no NodePools"
+        raise UsageError(f'NodePool "{part.name}" not found', hint=hint)
     document = msgspec.to_builtins(pools[part.name])
     spec = _apply_merge_patch(document.get("spec", {}), part.spec)
     edited = convert({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **document, "spec": spec})
     assert isinstance(edited, NodePool)
-    edit = StepResult(replace(cluster, karpenter_node_pools=tuple({**pools, part.name: edited}.values())))
+    pools[part.name] = edited
+    edit = StepResult(replace(cluster, karpenter_node_pools=tuple(pools.values())))
     edit.notes.append(NO_LAUNCH)
     return edit
 
@@ -226,22 +245,29 @@ def _apply_merge_patch(before: object, patch: object) -> object:
 def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
     """Let Karpenter launch nodes for the pending pods in one run. Raises UsageError and InputError."""
     if not cluster.karpenter_node_pools:
-        raise UsageError("the cluster has no NodePools of Karpenter")
-    types: list[JsonObject] = [*(document for name in part.files for document in read(name)), *part.types]
+        raise UsageError("the cluster has no Karpenter NodePools")
+    types: list[JsonObject] = []
+    for name in part.files:
+        types += read(name)
+    types += part.types
     if not types:
-        raise UsageError("files or types say which instance types there are")
+        raise UsageError("instance types are needed", hint="name files with them, or list them under types")
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
     launched = LaunchingPools(cluster, types, part.settings, now).grow(cluster)
-    edit = StepResult(cluster.with_objects({"Node": [node for nodes in launched.nodes.values() for node in nodes]}))
+
+    new_nodes = [node for nodes in launched.nodes.values() for node in nodes]
+    edit = StepResult(cluster.with_objects({"Node": new_nodes}))
     for pod in launched.daemons:
         edit.change_pod(pod, pod)
-    edit.notes += [f"{pool} launches {counted(len(nodes), 'node')}" for pool, nodes in sorted(launched.nodes.items())]
-    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.reasons.items())[: parts.EXPLAINED_UNPLACED]]
+    for pool, nodes in sorted(launched.nodes.items()):
+        edit.notes.append(f"{pool} launches {counted(len(nodes), 'node')}")
+    for pod_key, reason in sorted(launched.reasons.items())[: parts.EXPLAINED_UNPLACED]:
+        edit.notes.append(f"{pod_key}: {reason}")
     return edit
 
 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
-    """Scale a workload. New pods are copies of an existing one. Raises UsageError.
+    """Scale a workload. New pods are copies of an existing pod. Raises UsageError.
 
     A StatefulSet removes the highest ordinals first.
     """
@@ -249,16 +275,22 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
         raise UsageError(f"kind: a {part.kind} has no replicas")
     pods = _find_pods(part, cluster)
     edit = StepResult(cluster)
+
+    # Remove pods that are too many.
     ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
     for pod in ranked[: max(len(pods) - part.replicas, 0)]:
         edit.change_pod(pod, None)
+
+    # Add pods that are missing.
+    model_pod, *_ = pods
     existing_names = {pod.metadata.name for pod in pods}
-    names = (name for i in count() if (name := _generate_name(part, i)) not in existing_names)
-    for _ in range(len(pods), part.replicas):
-        pod = _rename_pod(recreate_pod(pods[0]), next(names))
+    names = (_generate_name(part, number) for number in count())
+    free_names = (name for name in names if name not in existing_names)
+    for name in islice(free_names, max(part.replicas - len(pods), 0)):
+        pod = _rename_pod(recreate_pod(model_pod), name)
         edit.change_pod(pod, pod)
-    if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
-        edit.notes.append("the new pods share the claims of those that there are")
+    if part.replicas > len(pods) and any(volume.persistent_volume_claim for volume in model_pod.spec.volumes):
+        edit.notes.append("the new pods share the volume claims of the existing pods")
     return edit
 
 
@@ -274,13 +306,17 @@ def _rename_pod(pod: Pod, name: str) -> Pod:
 
 
 def _find_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
-    """Return the pods of a workload. Raises UsageError if it has none."""
-    owner = Owner(part.kind, part.namespace, part.name)
-    bare_pod = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
-    pods = [bare_pod] if bare_pod else select_pods(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
+    """Return the pods of a workload that are not being deleted. Raises UsageError if there are none."""
+    if part.kind == "Pod":
+        bare_pod = cluster.pod(part.namespace, part.name)
+        pods = [bare_pod] if bare_pod else []
+    else:
+        owner = Owner(part.kind, part.namespace, part.name)
+        pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)
     pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     if not pods:
-        raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
+        problem = f"{part.kind} {part.namespace}/{part.name} has no pods"
+        raise UsageError(problem, hint="apply a manifest of the workload first")
     return pods
 
 
@@ -288,12 +324,14 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
     """Give the pods of workloads another PriorityClass, which is created if it has a value. Raises UsageError."""
     if part.value is not None:
         new_class = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
-        if problems := validate_priority_class(new_class):
-            raise UsageError(str(problems[0]))
+        problems = validate_priority_class(new_class)
+        if problems:
+            first_problem, *_ = problems
+            raise UsageError(str(first_problem))
         cluster = cluster.with_objects({"PriorityClass": [new_class]})
     class_ = find_priority_class(part.name, cluster.priority_classes)
     if class_ is None:
-        raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
+        raise UsageError(f'PriorityClass "{part.name}" not found', hint="give a value to create it")
     edit = StepResult(cluster)
     policy = class_.preemption_policy or "PreemptLowerPriority"
     for pod in (pod for workload in part.workloads for pod in _find_pods(workload, cluster)):
@@ -305,11 +343,13 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
 def configure_scheduler(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
     """Replace the scheduler's configuration. Running pods stay where they are. Raises UsageError."""
     if bool(part.file) == (part.configuration is not None):
-        raise UsageError("either file or configuration")
+        raise UsageError("exactly one of file and configuration is needed")
     documents = list(read(part.file)) if part.file else [part.configuration]
     if len(documents) != 1:
-        raise UsageError(f"{part.file} has {len(documents)} documents", hint="one KubeSchedulerConfiguration")
-    return StepResult(replace(cluster, configuration=documents[0]))
+        hint = "the file must contain one KubeSchedulerConfiguration"
+        raise UsageError(f"{part.file} has {len(documents)} documents", hint=hint)
+    (configuration,) = documents
+    return StepResult(replace(cluster, configuration=configuration))
 
 
 def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tuple[str, JsonObject]]:

@@ -1,7 +1,8 @@
 """Workloads and groups that wait before kube-scheduler sees their pods: in queues, suspended, or with operators.
 
-Read `entries` for the shape of a report, then `kueue` and `kueue_jobs`, `volcano`, `uncreated_pods` and
-`bypassing_pods`, each for one reason to wait.
+Read `entries` for the shape of a report, then `suspended_jobs`, `kueue` and `kueue_jobs`, `volcano`,
+`uncreated_pods` and `bypassing_pods`, each for one reason to wait. Kueue's modules load its replay, so they are
+imported only for clusters with objects of Kueue.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.kueue import KUEUE, find_suspended_jobs, find_waiting_workloads
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import find_jobs_without_workload
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, find_suspended_jobs, has_queues
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
     find_coscheduling_groups,
     find_native_groups,
@@ -25,8 +25,6 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
-    find_waiting_workloads,
-    find_jobs_without_workload,
     find_waiting_pod_groups,
     find_jobs_without_group,
     find_coscheduling_groups,
@@ -41,7 +39,8 @@ def find_waiting_elsewhere(
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
-    entries = [entry for finder in _FINDERS for entry in finder(cluster, now)]
+    entries = list(_find_waiting_for_kueue(cluster, now))
+    entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
     reported = {workload for entry in entries for workload in entry.part_of}
     entries += find_bypassing_pods(cluster, now)
     queued = {entry.resource for entry in entries if entry.decides == KUEUE}
@@ -49,6 +48,18 @@ def find_waiting_elsewhere(
     reported |= {entry.resource for entry in entries}
     entries += (entry for entry in find_resources_without_pods(cluster, now) if entry.resource not in reported)
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
+
+
+def _find_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the Workloads of Kueue and the jobs that wait for it."""
+    if cluster.kueue_workloads:
+        from kschedctl.replay.waiting_elsewhere.kueue import find_waiting_workloads  # noqa: PLC0415 - few clusters
+
+        yield from find_waiting_workloads(cluster, now)
+    if has_queues(cluster):
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import find_jobs_without_workload  # noqa: PLC0415
+
+        yield from find_jobs_without_workload(cluster, now)
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:

@@ -1,20 +1,18 @@
-"""Workloads of Kueue without quota, and suspended Jobs.
+"""Workloads of Kueue without quota.
 
 A Workload is reported with the quota that each pod set lacks, with who holds it, and with what a replay of Kueue does
 with it. Where the replay is impossible, since a kind was not read, the ClusterQueue's own free quota is considered.
-Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue;
-pkg/controller/job/job_controller.go (v1.36).
+Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from kschedctl.api.events import JOB_ENDED
-from kschedctl.api.objects import StoredJob
+from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -24,7 +22,6 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_units
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.integrations import QUEUE_LABEL
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -39,10 +36,10 @@ from kschedctl.replay.waiting_elsewhere.entries import (
     sum_template_requests,
 )
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
-KUEUE = "Kueue"
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
 
@@ -51,6 +48,8 @@ _OPTIONAL_KINDS = {
     "Namespace": "Namespaces were not among the files: assumed that they have no labels",
 }
 """The kinds that files may leave out, and what a replay assumes then."""
+_FIELD_BY_KIND = {"ClusterQueue": "cluster_queues", "LocalQueue": "local_queues", "ResourceFlavor": "resource_flavors"}
+"""The kinds of which files must have at least one object, and the field of a Cluster with the objects."""
 
 FlavorResource = tuple[str, str]
 """A flavor and a resource that it has a quota for."""
@@ -83,24 +82,42 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     queues = foresee_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
-            yield _build_report(workload, queues, now)
+            yield build_workload_report(workload, queues, now)
 
 
 def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     """Replay Kueue if all that it needs was read.
 
-    Workloads and Namespaces that are merely not among the files do not prevent a replay.
+    Kinds of which merely the files do not have all objects do not prevent a replay.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = [kind for kind, gap in gaps.items() if kind not in _OPTIONAL_KINDS or not gap.is_not_given]
+    unread = find_unread_kinds(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
-    assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps]
+    assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
+    if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
+        assumptions.append(f"Assumed that there are no other {', '.join(in_part)} than those in the files")
+    installation = find_installation(cluster)
+    if installation.doubt:
+        assumptions.append(f"Not certain: {installation.doubt}")
     try:
-        outlook = foresee(start_replay(cluster, parse_time(now), find_installation(cluster)))
+        outlook = foresee(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
+
+
+def find_unread_kinds(cluster: Cluster) -> list[str]:
+    """Return the kinds that prevent a replay of Kueue, since nothing is known about their objects."""
+    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    return [
+        kind for kind, gap in gaps if gap is not None and not (gap.is_not_given and _is_given_in_part(kind, cluster))
+    ]
+
+
+def _is_given_in_part(kind: str, cluster: Cluster) -> bool:
+    """Return whether the replay may assume that there are no other objects of the kind."""
+    return kind in _OPTIONAL_KINDS or bool(getattr(cluster, _FIELD_BY_KIND[kind]))
 
 
 def is_waiting(workload: KueueWorkload) -> bool:
@@ -122,12 +139,7 @@ def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     return None
 
 
-def is_queued(job: StoredJob) -> bool:
-    """Return whether a Job names a LocalQueue of Kueue."""
-    return QUEUE_LABEL in job.metadata.labels
-
-
-def _build_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
+def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
     headline, details, holders = find_reason(workload, queues)
     job = find_job(workload, queues.cluster)
@@ -459,42 +471,3 @@ def _find_holders(
                 f"{render_amount(a)} {resource} of flavor {flavor}" for (flavor, resource), a in held_amounts.items()
             )
             yield f"{workload} holds {amounts}"
-
-
-def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs that are not in ``reported``, which has titles such as ``Job shop/web``."""
-    for job in cluster.jobs:
-        meta = job.metadata
-        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):
-            continue
-        queue = meta.labels.get(QUEUE_LABEL, "")
-        headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
-        yield build_entry(
-            "Job",
-            meta,
-            WaitingState.NOT_ADMITTED if is_queued(job) else WaitingState.SUSPENDED,
-            headline,
-            now=now,
-            pods=_count_parallel_pods(job),
-            decides=KUEUE if queue else "whoever sets spec.suspend",
-            conditions=job.status.conditions,
-            details=_explain_missing_workload(cluster, queue),
-        )
-
-
-def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
-    """Yield a sentence if Workloads were not read, so that the reason of a queued Job is unknown."""
-    gap = cluster.gap("KueueWorkload") if queue else None
-    if gap is not None:
-        yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
-
-
-def has_ended(job: StoredJob) -> bool:
-    """Return whether the Job has completed or failed."""
-    return any(is_condition_true(job.status.conditions, type_) for type_ in JOB_ENDED)
-
-
-def _count_parallel_pods(job: StoredJob) -> int:
-    """Return how many pods run at the same time after the Job is resumed."""
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)

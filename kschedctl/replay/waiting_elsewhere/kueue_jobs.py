@@ -5,15 +5,17 @@ The Workloads that Kueue's integrations would make join those of the cluster in 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import Pod, PodSchedulingGate, StoredJob, Struct
+from kschedctl.api.objects import Condition, Pod, PodSchedulingGate, StoredJob, Struct
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
@@ -22,32 +24,34 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.integrations import (
-    QUEUE_LABEL,
-    NotIntegratedError,
-    PriorityClasses,
-    build_workloads,
-    find_queue_name,
-)
+from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
+from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
+from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.replay.edits import change_pods
 from kschedctl.replay.waiting_elsewhere.entries import build_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
-    KUEUE,
     WaitingQueues,
     WaitReason,
+    build_workload_report,
     describe_flavors,
     find_job,
     find_reason,
     foresee_queues,
     format_key,
-    has_ended,
+    is_waiting,
 )
-from kschedctl.replay.waiting_elsewhere.kueue_placement import add_flavors, find_victim_pods
+from kschedctl.replay.waiting_elsewhere.kueue_placement import (
+    StartedPods,
+    add_flavors,
+    build_started_pods,
+    find_victim_pods,
+)
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_ended, has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
+_OPERATED_KINDS = tuple(kind for kind in KINDS.values() if issubclass(kind.struct, OperatorResource))
 _ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
@@ -61,6 +65,10 @@ class JobOutlook(NamedTuple):
     """The outlook of each of its Workloads that gets quota."""
     workload_count: int = 0
     """The number of its Workloads: more than one if each pod has one."""
+    pod_set: str = ""
+    """The pod set of a pod that is part of a group, or ""."""
+    reason: str = ""
+    """What the first of its Workloads that gets no quota waits for."""
 
     @property
     def flavors(self) -> str:
@@ -69,13 +77,29 @@ class JobOutlook(NamedTuple):
         return ", ".join(dict.fromkeys(describe_flavors(admission) for admission in admissions if admission))
 
 
+class QueueForecast(NamedTuple):
+    """What Kueue does with new jobs, and with those that wait already."""
+
+    jobs: tuple[JobOutlook, ...] = ()
+    """The jobs without a Workload."""
+    workloads: tuple[WaitingElsewhere, ...] = ()
+    """The Workloads of the cluster that wait."""
+    flavors: Mapping[str, str] = MappingProxyType({})
+    """The flavors of each admitted job or Workload, such as ``flavor spot``, by title."""
+    started: tuple[StartedPods, ...] = ()
+    """The pods of admitted jobs of which no controller is replayed, and of admitted Workloads."""
+    victims: frozenset[tuple[str, str]] = frozenset()
+    """The namespace and name of each pod that Kueue preempts."""
+
+
 def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
-    """Return a pod of an admitted job with the node labels and tolerations of the flavors that it gets."""
+    """Return a pod of an admitted job with the node labels and tolerations of the flavors that its pod set gets."""
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
-    for foreseen in outlook.admitted[:1]:
-        if foreseen.admission is not None:
-            pod = replace(pod, spec=add_flavors(pod.spec, foreseen.admission.pod_sets[0], flavors))
-    return pod
+    admission = outlook.admitted[0].admission if outlook.admitted else None
+    if admission is None:
+        return pod
+    pod_set = next((p for p in admission.pod_sets if p.name == outlook.pod_set), admission.pod_sets[0])
+    return replace(pod, spec=add_flavors(pod.spec, pod_set, flavors))
 
 
 def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
@@ -116,93 +140,112 @@ def _count_admitted_pods(outlook: JobOutlook) -> int:
     return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
 
 
-def remove_preempted_pods(cluster: Cluster, outlooks: Iterable[JobOutlook]) -> Cluster:
-    """Return the cluster without the pods of the Workloads that Kueue preempts for the jobs."""
-    jobs = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
-    admitted = [foreseen for outlook in outlooks for foreseen in outlook.admitted]
-    return change_pods(cluster, dict.fromkeys(find_victim_pods(cluster, admitted, jobs)))
-
-
-def has_queues(cluster: Cluster) -> bool:
-    """Return whether the cluster has queues of Kueue. Without them, the queue label of a job has no effect."""
-    return bool(cluster.local_queues or cluster.cluster_queues)
-
-
 def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the suspended Jobs with a queue label and without a Workload, and on unknown kinds of jobs."""
-    if not has_queues(cluster):
-        return
-    owners = {find_job(workload, cluster) for workload in cluster.kueue_workloads}
-    for outlook in foresee_jobs(cluster, _find_suspended_jobs(cluster, owners), now):
+    """Yield reports on the suspended jobs that Kueue manages and that have no Workload."""
+    for outlook in _foresee_suspended_jobs(cluster, now):
         yield outlook.report
-    yield from _find_unknown_jobs(cluster, owners, now)
-
-
-def _find_suspended_jobs(cluster: Cluster, owners: Container[Owner | None]) -> dict[Owner, Struct]:
-    """Return the suspended Jobs with a queue label that are not among the owners of Workloads."""
-    jobs: dict[Owner, Struct] = {}
-    for job in cluster.jobs:
-        owner = Owner("Job", job.metadata.namespace, job.metadata.name)
-        is_waiting = job.spec.suspend and find_queue_name(job) and not has_ended(job)
-        if is_waiting and owner not in owners and not _may_have_workload(job, cluster):
-            jobs[owner] = job
-    return jobs
 
 
 def foresee_stored_job(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
-    """Return what Kueue would do with a suspended Job without a Workload, or None for any other object."""
-    if not has_queues(cluster):
-        return None
+    """Return what Kueue would do with a suspended job without a Workload, or None for any other object."""
+    return next((outlook for outlook in _foresee_suspended_jobs(cluster, now) if outlook.owner == owner), None)
+
+
+def _foresee_suspended_jobs(cluster: Cluster, now: str) -> list[JobOutlook]:
+    """Return what Kueue would do with the suspended jobs that are not among the owners of Workloads."""
+    return foresee_jobs(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
+
+
+def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
+    """Return the suspended jobs, and the custom resources that were not created yet, that have no Workload."""
     owners = {find_job(workload, cluster) for workload in cluster.kueue_workloads}
-    outlooks = foresee_jobs(cluster, _find_suspended_jobs(cluster, owners), now)
-    return next((outlook for outlook in outlooks if outlook.owner == owner), None)
+    jobs: dict[Owner, Struct] = {}
+    for job in cluster.jobs:
+        if job.spec.suspend and not has_ended(job):
+            jobs[Owner("Job", job.metadata.namespace, job.metadata.name)] = job
+    for kind in _OPERATED_KINDS:
+        for resource in getattr(cluster, kind.field):
+            name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
+            if not resource.has_ended and (resource.suspended or not resource.metadata.uid):
+                jobs[Owner(name, resource.metadata.namespace, resource.metadata.name)] = resource
+    return {owner: job for owner, job in jobs.items() if owner not in owners and not _may_have_workload(job, cluster)}
 
 
-def _may_have_workload(job: StoredJob, cluster: Cluster) -> bool:
-    """Return whether the Job may have a Workload that was not read."""
+def _may_have_workload(job: Any, cluster: Cluster) -> bool:
+    """Return whether a job may have a Workload that was not read."""
     return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
 
 
-def _find_unknown_jobs(cluster: Cluster, owners: Container[Owner | None], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on custom resources with a queue label and without a Workload."""
-    for kind in KINDS.values():
-        if not issubclass(kind.struct, OperatorResource):
-            continue
-        for resource in getattr(cluster, kind.field):
-            name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
-            meta = resource.metadata
-            if QUEUE_LABEL not in meta.labels or resource.has_ended or Owner(name, meta.namespace, meta.name) in owners:
-                continue
-            if meta.uid and (cluster.gap("KueueWorkload") is not None or not resource.suspended):
-                continue
-            yield build_entry(
-                name,
-                meta,
-                WaitingState.NOT_CHECKED,
-                f"waits for {KUEUE}, in LocalQueue {meta.labels[QUEUE_LABEL]}: Kueue's integration for {name} is not "
-                "replayed",
-                now=now,
-                pods=resource.expected_pods,
-                decides=KUEUE,
-                conditions=resource.conditions,
-            )
-
-
 def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
-    """Return what Kueue would do with the manifests that name a queue, if they were all created now.
+    """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
     Manifests of objects that exist are left out, since these have a Workload, and suspended CronJobs. A cluster without
     queues gives no outlook.
     """
     if not has_queues(cluster):
         return []
-    jobs = {get_identity(manifest): manifest for manifest in manifests if find_queue_name(manifest)}
-    new_jobs = {
-        owner: job
-        for owner, job in jobs.items()
-        if not _exists(owner, cluster) and not (isinstance(job, CronJob) and job.spec.suspend)
-    }
-    return foresee_jobs(cluster, new_jobs, now)
+    return foresee_jobs(cluster, _select_new_jobs(cluster, manifests), now)
+
+
+def forecast_queues(
+    cluster: Cluster, manifests: Iterable[Struct], now: str = "", *, include_waiting: bool = False
+) -> QueueForecast:
+    """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
+
+    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too.
+    """
+    jobs = _select_new_jobs(cluster, manifests)
+    for owner, job in _find_suspended_jobs(cluster).items():
+        is_new_resource = isinstance(job, OperatorResource) and not job.metadata.uid
+        if include_waiting or is_new_resource:
+            jobs[owner] = job
+    replayed = _replay_jobs(cluster, jobs, now)
+    admitted = [outlook for job_outlook in replayed.outlooks for outlook in job_outlook.admitted]
+    flavors = {outlook.report.resource: outlook.flavors for outlook in replayed.outlooks if outlook.flavors}
+    started = [
+        build_started_pods(cluster, workload, foreseen, outlook.owner)
+        for outlook in replayed.outlooks
+        if isinstance(outlook.job, OperatorResource | StoredJob)
+        for workload, foreseen in replayed.iter_admitted(outlook.owner)
+    ]
+    reports: list[WaitingElsewhere] = []
+    owners = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
+    waiting = [w for w in cluster.kueue_workloads if is_waiting(w)] if include_waiting else []
+    queues = replayed.queues or (foresee_queues(cluster, now) if waiting else None)
+    for workload in waiting if queues is not None else ():
+        assert queues is not None
+        report = build_workload_report(workload, queues, now)
+        foreseen = queues.outlook.workloads.get(format_key(workload)) if queues.outlook is not None else None
+        if foreseen is not None and foreseen.admission is not None:
+            report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
+            flavors[report.resource] = describe_flavors(foreseen.admission)
+            started.append(build_started_pods(cluster, workload, foreseen, owners[format_key(workload)]))
+            admitted.append(foreseen)
+        reports.append(report)
+    victims = frozenset(find_victim_pods(cluster, admitted, owners))
+    return QueueForecast(tuple(replayed.outlooks), tuple(reports), flavors, tuple(started), victims)
+
+
+def build_new_workloads(
+    cluster: Cluster, manifests: Iterable[Struct], now: str
+) -> dict[str, tuple[KueueWorkload, ...]]:
+    """Build the Workloads that Kueue would make of manifests and of suspended jobs without one, by title of the job.
+
+    Jobs that Kueue refuses, or whose integration is not replayed, are left out. Raises InputError for a malformed
+    Configuration of Kueue.
+    """
+    jobs = {**_find_suspended_jobs(cluster), **_select_new_jobs(cluster, manifests)}
+    return {str(owner): workloads for owner, workloads in _NewJobs(cluster, jobs, now).workloads.items()}
+
+
+def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owner, Struct]:
+    """Return the manifests of objects that do not exist, without suspended CronJobs."""
+    new_jobs: dict[Owner, Struct] = {}
+    for manifest in manifests:
+        owner = get_identity(manifest)
+        if not _exists(owner, cluster) and not (isinstance(manifest, CronJob) and manifest.spec.suspend):
+            new_jobs[owner] = manifest
+    return new_jobs
 
 
 def _exists(owner: Owner, cluster: Cluster) -> bool:
@@ -213,46 +256,126 @@ def _exists(owner: Owner, cluster: Cluster) -> bool:
     return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 
-def foresee_jobs(cluster: Cluster, jobs: dict[Owner, Struct], now: str) -> list[JobOutlook]:
-    """Replay Kueue with the Workloads that it would make of the jobs, and return what becomes of each job."""
+def foresee_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
+    """Replay Kueue with the Workloads that it would make of the jobs, and return what becomes of each job.
+
+    Jobs that Kueue does not manage are left out.
+    """
+    return _replay_jobs(cluster, jobs, now).outlooks
+
+
+class _ReplayedJobs(NamedTuple):
+    """The result of a replay with new jobs."""
+
+    outlooks: list[JobOutlook]
+    queues: WaitingQueues | None = None
+    """None if no job is new, or if the Configuration of Kueue is malformed."""
+    workloads: Mapping[Owner, Sequence[KueueWorkload]] = MappingProxyType({})
+    """The new Workloads of each job."""
+
+    def iter_admitted(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
+        """Yield the Workloads of a job that get quota, with their outlook."""
+        outlook = self.queues.outlook if self.queues is not None else None
+        for workload in self.workloads.get(owner, ()):
+            foreseen = outlook.workloads.get(format_key(workload)) if outlook is not None else None
+            if foreseen is not None and foreseen.admission is not None:
+                yield workload, foreseen
+
+
+def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
+    """Replay Kueue with the Workloads that it would make of the jobs."""
     if not jobs:
-        return []
-    installation = find_installation(cluster)
-    gates = build_feature_gates(installation.release, object_at(installation.configuration, "featureGates"))
-    classes = PriorityClasses.read(cluster, gates)
-    created = now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    workloads: dict[Owner, tuple[KueueWorkload, ...]] = {}
-    problems: dict[Owner, InputError] = {}
-    for owner, job in jobs.items():
+        return _ReplayedJobs([])
+    try:
+        new_jobs = _NewJobs(cluster, jobs, now)
+    except InputError as error:
+        unknown = NotIntegratedError(error.what)
+        labelled = {owner: queue for owner, job in jobs.items() if (queue := find_queue_label(job))}
+        return _ReplayedJobs(
+            [_build_problem_outlook(owner, jobs[owner], queue, unknown, now) for owner, queue in labelled.items()]
+        )
+    if not new_jobs.queues:
+        return _ReplayedJobs([])
+    queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
+    outlooks = [new_jobs.build_outlook(owner, jobs[owner], queues, now) for owner in new_jobs.queues]
+    return _ReplayedJobs(outlooks, queues, new_jobs.workloads)
+
+
+class _NewJobs:
+    """The Workloads that Kueue would make of jobs, and the jobs that it would refuse."""
+
+    def __init__(self, cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> None:
+        installation = find_installation(cluster)
+        gates = build_feature_gates(installation.release, object_at(installation.configuration, "featureGates"))
+        created = now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._builder = WorkloadBuilder(PriorityClasses.read(cluster, gates), gates, created)
+        managed_jobs = ManagedJobs(cluster, installation.configuration)
+        found_queues = {owner: managed_jobs.find_queue(owner, job) for owner, job in jobs.items()}
+        self.queues = {owner: queue for owner, queue in found_queues.items() if queue is not None}
+        """The LocalQueue of each job that Kueue manages."""
+        self.workloads: dict[Owner, tuple[KueueWorkload, ...]] = {}
+        """The new Workloads of each job."""
+        self._problems: dict[Owner, InputError] = {}
+        groups: dict[tuple[str, str], dict[Owner, Pod]] = {}
+        for owner in self.queues:
+            job = jobs[owner]
+            if isinstance(job, Pod) and (group := get_group_name(job)):
+                groups.setdefault((owner.namespace, group), {})[owner] = job
+            else:
+                self._add_workloads([owner], partial(self._builder.build_workloads, owner, job, self.queues[owner]))
+        for members in groups.values():
+            self._add_workloads(list(members), partial(self._build_group, members))
+
+    def _build_group(self, members: Mapping[Owner, Pod]) -> tuple[KueueWorkload, ...]:
+        """Build the Workload of a group of pods. Raises InputError."""
+        queue = self.queues[next(iter(members))]
+        return (build_group_workload(tuple(members.values()), queue, self._builder),)
+
+    def _add_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
+        """Record the Workloads that these jobs share, or why there are none."""
         try:
-            workloads[owner] = build_workloads(owner, job, classes, gates, created)
+            workloads = build()
         except InputError as error:
-            problems[owner] = error
-    new_workloads = [workload for of_job in workloads.values() for workload in of_job]
-    queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_workloads}), now)
-    return [
-        _build_problem_outlook(owner, job, problems[owner], now)
-        if owner in problems
-        else _build_outlook(owner, job, workloads[owner], queues, now)
-        for owner, job in jobs.items()
-    ]
+            self._problems |= dict.fromkeys(owners, error)
+        else:
+            self.workloads |= dict.fromkeys(owners, workloads)
+
+    def list_workloads(self) -> list[KueueWorkload]:
+        """Return the new Workloads, each once."""
+        by_key = {format_key(workload): workload for of_job in self.workloads.values() for workload in of_job}
+        return list(by_key.values())
+
+    def build_outlook(self, owner: Owner, job: Struct, queues: WaitingQueues, now: str) -> JobOutlook:
+        """Build the outlook of a job that Kueue manages."""
+        if owner in self._problems:
+            return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)
+        role = compute_role_hash(job.spec) if isinstance(job, Pod) and get_group_name(job) else ""
+        return _build_outlook(owner, job, self.workloads[owner], queues, now)._replace(pod_set=role)
 
 
-def _build_problem_outlook(owner: Owner, job: Struct, problem: InputError, now: str) -> JobOutlook:
+def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
     """Build the outlook of a job that Kueue makes no Workload of, or whose integration is not replayed."""
-    queue = find_queue_name(job)
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
     report = build_entry(
         owner.kind,
-        job.metadata,  # type: ignore[attr-defined]
+        job.metadata,
         WaitingState.NOT_CHECKED if is_unknown else WaitingState.NOT_ADMITTED,
         headline if is_unknown else f"gets no Workload of {KUEUE}: {problem.what}",
         now=now,
+        pods=getattr(job, "expected_pods", None),
         decides=KUEUE,
+        conditions=_get_conditions(job),
         replayed=not is_unknown,
     )
     return JobOutlook(owner, job, report)
+
+
+def _get_conditions(job: Any) -> tuple[Condition, ...]:
+    """Return the conditions in the status of a job."""
+    holder = job if isinstance(job, OperatorResource) else getattr(job, "status", None)
+    conditions: tuple[Condition, ...] = getattr(holder, "conditions", ())
+    return conditions
 
 
 def _build_outlook(
@@ -265,28 +388,27 @@ def _build_outlook(
     is_admitted = len(admitted) == len(workloads)
     waiting = [w for w in workloads if (outlook := outlooks.get(format_key(w))) is None or outlook.admission is None]
     shown = next(iter(waiting or workloads), None)
-    headline, details, holders = _find_job_reason(shown, admitted, len(workloads), queues)
+    parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
+    reason = _find_job_reason(shown, queues)
     pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
     report = build_entry(
         owner.kind,
         job.metadata,  # type: ignore[attr-defined]
         WaitingState.ADMISSIBLE if is_admitted else WaitingState.NOT_ADMITTED,
-        headline,
+        _build_job_headline(reason, len(admitted), len(workloads) or 1, parts),
         now=now,
         pods=pods,
         decides=KUEUE,
-        details=[*details, *(queues.describe_outlook(shown) if shown is not None else ())],
-        holders=holders,
-        conditions=getattr(getattr(job, "status", None), "conditions", ()),
+        details=[*reason.details, *(queues.describe_outlook(shown) if shown is not None else ())],
+        holders=reason.holders,
+        conditions=_get_conditions(job),
         replayed=queues.outlook is not None and (not is_admitted or not queues.assumptions),
     )
-    return JobOutlook(owner, job, report, admitted, len(workloads))
+    return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
 
 
-def _find_job_reason(
-    shown: KueueWorkload | None, admitted: Sequence[WorkloadOutlook], count: int, queues: WaitingQueues
-) -> WaitReason:
-    """Return what a job waits for: the reason of one Workload, and how many of several are admitted."""
+def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
+    """Return what one Workload of a job waits for. None stands for a job without Workloads."""
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
     reason = find_reason(shown, queues)
@@ -294,10 +416,16 @@ def _find_job_reason(
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue
-        reason = WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+        return WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+    return reason
+
+
+def _build_job_headline(reason: WaitReason, admitted: int, count: int, parts: str) -> str:
+    """Build the headline for a job: the reason of one Workload, and how many of several are admitted.
+
+    ``parts`` says what has a Workload of its own: pods or replicas.
+    """
     if count == 1:
-        return reason
-    headline = f"Kueue admits {len(admitted):,} of its {count:,} pods, each a Workload of its own"
-    if len(admitted) < count:
-        headline += f"; the next {reason.headline}"
-    return reason._replace(headline=headline)
+        return reason.headline
+    headline = f"Kueue admits {admitted:,} of its {count:,} {parts}, each a Workload of its own"
+    return f"{headline}; the next {reason.headline}" if admitted < count else headline

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW
 from kschedctl.api.defaults import default_pod
+from kschedctl.api.gangs import KUEUE_GATES
 from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodTemplateSpec
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.queueing import KueueWorkload, ResourceFlavor
 from kschedctl.cluster import Cluster
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook
+from kschedctl.queueing.kueue.pod_groups import compute_role_hash
 from kschedctl.queueing.kueue.topology.tree import HOSTNAME
 from kschedctl.queueing.kueue.workloads import PodSetAdmission
 from kschedctl.replay.controllers.workload_pods import find_pods
@@ -82,6 +84,58 @@ def _iter_pods(
             yield Pod(metadata=metadata, spec=own_spec)
 
 
+class StartedPods(NamedTuple):
+    """The pods that get a chance of a node because Kueue admits their Workload."""
+
+    owner: str
+    """The job, or the Workload if the job is not known."""
+    pods: tuple[Pod, ...]
+    """New pods, and existing ones without Kueue's scheduling gates."""
+
+
+def build_started_pods(
+    cluster: Cluster, workload: KueueWorkload, outlook: WorkloadOutlook, job: Owner | None
+) -> StartedPods:
+    """Return the pods of an admitted Workload with the node labels and tolerations of their flavors.
+
+    Pods that wait behind a gate of Kueue are started. A job without such pods gets new ones.
+    """
+    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
+    owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))
+    gated_pods = [pod for pod in find_workload_pods(cluster, workload, job) if _is_gated(pod)]
+    if gated_pods:
+        return StartedPods(owner, tuple(_start_pod(pod, outlook, flavors) for pod in gated_pods))
+    references = workload.metadata.owner_references
+    pods = (
+        replace(pod, metadata=replace(pod.metadata, owner_references=references))
+        for pod in _iter_pods(workload, outlook, flavors)
+    )
+    return StartedPods(owner, tuple(map(default_pod, pods)))
+
+
+def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
+    """Return the pods of a Workload: those that own it, or those of its job."""
+    names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
+    owners = [pod for name in names if (pod := cluster.pod(workload.metadata.namespace, name)) is not None]
+    return owners if owners or job is None else find_pods(cluster, job)
+
+
+def _is_gated(pod: Pod) -> bool:
+    """Return whether a pod waits behind a gate of Kueue."""
+    gates = {gate.name for gate in pod.spec.scheduling_gates}
+    return bool(gates & KUEUE_GATES) and not pod.spec.node_name
+
+
+def _start_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
+    """Return a pod without the gates of Kueue, in the flavors of its pod set."""
+    admissions = _list_admissions(outlook)
+    role = compute_role_hash(pod.spec) if len(admissions) > 1 else ""
+    assigned = next((admission for admission in admissions if admission.name == role), admissions[0])
+    spec = add_flavors(pod.spec, assigned, flavors)
+    gates = tuple(gate for gate in spec.scheduling_gates if gate.name not in KUEUE_GATES)
+    return replace(pod, spec=replace(spec, scheduling_gates=gates))
+
+
 def add_flavors(spec: PodSpec, assigned: PodSetAdmission, flavors: Mapping[str, ResourceFlavor]) -> PodSpec:
     """Return the spec of a pod with the node labels and tolerations of the flavors that its pod set gets."""
     selector, tolerations = dict(spec.node_selector), list(spec.tolerations)
@@ -104,12 +158,15 @@ def find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
     """Return the namespace and name of each pod of the preempted Workloads."""
-    leaving = set()
-    for victim in {victim for outlook in outlooks for victim in outlook.victims}:
-        job = jobs.get(victim)
-        if job is not None:
-            leaving |= {(pod.metadata.namespace, pod.metadata.name) for pod in find_pods(cluster, job)}
-    return leaving
+    victims = {victim for outlook in outlooks for victim in outlook.victims}
+    if not victims:
+        return set()
+    return {
+        (pod.metadata.namespace, pod.metadata.name)
+        for workload in cluster.kueue_workloads
+        if (key := f"{workload.metadata.namespace}/{workload.metadata.name}") in victims
+        for pod in find_workload_pods(cluster, workload, jobs.get(key))
+    }
 
 
 def _schedule_pods(

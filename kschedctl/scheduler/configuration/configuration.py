@@ -22,7 +22,7 @@ from kschedctl.scheduler.configuration.document import (
 )
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, find_foreign_plugins
 from kschedctl.scheduler.configuration.validation import iter_version_mismatches, validate_configuration
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -59,16 +59,17 @@ def load_configuration(
 
     `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
     plugin is assumed to be compiled into the scheduler (`Profile.foreign`), whereas the released kube-scheduler rejects
-    it. Raises ThirdPartyError, or ConfigurationError in kube-scheduler's words with a hint that says which version has
-    what this one lacks.
+    it. Raises ThirdPartyError, or ConfigurationError in kube-scheduler's words with a hint that says in which versions
+    the rejected fields exist.
     """
     try:
         return _load_document(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
-        mismatches = (
-            str(version) for version in iter_version_mismatches(document, gates.minor) if version.name in error.what
-        )
-        hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *mismatches))))
+        hints = [error.hint] if error.hint else []
+        for mismatch in iter_version_mismatches(document, gates.minor):
+            if mismatch.name in error.what:
+                hints.append(str(mismatch))
+        hint = "; ".join(dict.fromkeys(hints))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
 
 
@@ -121,19 +122,18 @@ def _load_profile(
             raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
         args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
     location = f"creating profile for scheduler name {profile.scheduler_name}"
-    enabled = NodeResourcesFit.name in profile.plugins.enabled_names
-    if enabled and (errors := list(args[NodeResourcesFit.name].validate(gates))):
-        raise ConfigurationError(
-            f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=location
-        )
+    if NodeResourcesFit.name in profile.plugins.enabled_names:
+        errors = list(args[NodeResourcesFit.name].validate(gates))
+        if errors:
+            problem = f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}'
+            raise ConfigurationError(problem, where=location)
+
     third_party = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
-    registry = {
-        name: declared.points for name, declared in {**get_in_tree_plugins_for_gates(gates), **third_party}.items()
-    }
-    args |= {
-        name: _decode_third_party_args(name, args.get(name), declared.args_type, gates)
-        for name, declared in third_party.items()
-    }
+    for name, declared in third_party.items():
+        args[name] = _decode_third_party_args(name, args.get(name), declared.args_type, gates)
+    declarations = {**get_in_tree_plugins_for_gates(gates), **third_party}
+    registry = {name: declared.points for name, declared in declarations.items()}
+
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -149,7 +149,10 @@ def _load_profile(
 
 
 def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:
-    """Decode and validate the arguments of a third-party plugin. Raises ConfigurationError."""
+    """Return the decoded and validated arguments of a third-party plugin, with defaults. Raises ConfigurationError.
+
+    Without an `args_type`, the document is returned as it is.
+    """
     if args_type is None:
         return document
     args, unknown = decode_args(document, args_type, f"args of plugin {name}", gates.minor)
@@ -192,13 +195,15 @@ def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
 def _validate_queue_sort(profiles: list[Profile]) -> None:
     """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
     sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
-    for profile in sorting[1:]:
-        plugin = profile.plugins["queueSort"][0]
-        first = sorting[0].plugins["queueSort"][0]
-        if plugin != first:
-            problem = (
-                f'different queue sort plugins for profile "{profile.scheduler_name}": "{plugin}", first: "{first}"'
-            )
+    if not sorting:
+        return
+    first_profile, *other_profiles = sorting
+    first_plugin, *_ = first_profile.plugins["queueSort"]
+    for profile in other_profiles:
+        plugin, *_ = profile.plugins["queueSort"]
+        name = profile.scheduler_name
+        if plugin != first_plugin:
+            problem = f'different queue sort plugins for profile "{name}": "{plugin}", first: "{first_plugin}"'
             raise ConfigurationError(problem)
-        if profile.args.get(plugin) != sorting[0].args.get(plugin):
-            raise ConfigurationError(f'different queue sort plugin args for profile "{profile.scheduler_name}"')
+        if profile.args.get(plugin) != first_profile.args.get(plugin):
+            raise ConfigurationError(f'different queue sort plugin args for profile "{name}"')

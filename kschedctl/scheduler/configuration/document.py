@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.profile import Plugins, merge_default_plugins
 from kschedctl.scheduler.configuration.secrets import redact_secrets
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields
@@ -135,30 +135,35 @@ def _add_default_args(args: object, gates: FeatureGates) -> object:
 def _validate_kind(document: object) -> None:
     """Raise ConfigurationError unless the document is a KubeSchedulerConfiguration in the supported API version."""
     if not isinstance(document, Mapping):
-        raise ConfigurationError(f"a {KIND} is an object, this is {_format_shortened(document)}")
+        raise ConfigurationError(f"a {KIND} must be an object, not {_format_shortened(document)}")
     kind, version = document.get("kind"), document.get("apiVersion")
     for name, value in (("Kind", kind), ("apiVersion", version)):
         if not value:
             raise ConfigurationError(f"Object '{name}' is missing in '{_format_shortened(document)}'")
     if (kind, version) != (KIND, API_VERSION):
-        hint = f"supported is {KIND} in {API_VERSION}"
+        hint = f"only {KIND} in {API_VERSION} is supported"
         raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
 
 
 def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """Return a plugin's typed arguments, and errors for unknown fields. Raises ConfigurationError for a wrong type."""
+    """Return a plugin's typed arguments, and errors for unknown fields. Raises ConfigurationError for a wrong type.
+
+    Arguments of a plugin that has none in this version are returned as they are.
+    """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:
         return config.args, []
     if isinstance(config.args, Mapping):
         _validate_args_kind(config.name, config.args, path, minor)
     args, unknown = decode_args(config.args, args_type, f"{path}.args", minor)
+    if not unknown:
+        return args, []
     prefix = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
-    return args, [f"{prefix}: strict decoding error: {', '.join(unknown)}"] if unknown else []
+    return args, [f"{prefix}: strict decoding error: {', '.join(unknown)}"]
 
 
 def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
-    """Decode the arguments found at `path`, or the defaults if they are None, and list their unknown fields.
+    """Return the typed arguments found at `path`, or the defaults for None, and the names of their unknown fields.
 
     Raises ConfigurationError for a wrong type.
     """

@@ -78,15 +78,14 @@ class Plugins(Struct, frozen=True):
     placement_score: Annotated[PluginSet, introduced_in(36)] = PluginSet()
 
     def map_sets_by_point(self) -> dict[str, PluginSet]:
-        """Return the plugin sets by the name of their point in the document (`preFilter`), without `multiPoint`."""
+        """Return the plugin sets, without multiPoint, by extension point as named in the document (like preFilter)."""
         return {point: getattr(self, _FIELDS[point]) for point in EXTENSION_POINTS}
 
     @property
     def enabled_names(self) -> frozenset[str]:
         """The names of the plugins enabled at any point."""
-        return frozenset[str]().union(
-            *(s.enabled_names for s in (self.multi_point, *self.map_sets_by_point().values()))
-        )
+        plugin_sets = (self.multi_point, *self.map_sets_by_point().values())
+        return frozenset(name for plugin_set in plugin_sets for name in plugin_set.enabled_names)
 
 
 _FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
@@ -126,18 +125,24 @@ def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
 
 
 def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
-    """Merge the custom plugins into the default ones. A reconfigured default plugin keeps its place."""
+    """Return the custom plugins with the default ones merged into multiPoint.
+
+    A default plugin that the custom plugins reconfigure keeps its place, and further custom plugins come last.
+    """
     multi = custom.multi_point
     last_index = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
-    disabled = multi.disabled_names
-    remaining_defaults = [
-        plugin for plugin in list_default_plugins(gates) if plugin.name not in disabled and "*" not in disabled
-    ]
-    replacing_indexes = {last_index[plugin.name] for plugin in remaining_defaults if plugin.name in last_index}
-    merged = [
-        multi.enabled[last_index[plugin.name]] if plugin.name in last_index else plugin for plugin in remaining_defaults
-    ]
-    merged += [plugin for index, plugin in enumerate(multi.enabled) if index not in replacing_indexes]
+    merged = []
+    reconfiguring_indexes = set()
+    for plugin in list_default_plugins(gates):
+        if plugin.name in multi.disabled_names or "*" in multi.disabled_names:
+            continue
+        if plugin.name in last_index:
+            index = last_index[plugin.name]
+            reconfiguring_indexes.add(index)
+            merged.append(multi.enabled[index])
+        else:
+            merged.append(plugin)
+    merged += [plugin for index, plugin in enumerate(multi.enabled) if index not in reconfiguring_indexes]
     return msgspec.structs.replace(custom, multi_point=PluginSet(tuple(merged), multi.disabled))
 
 
@@ -159,9 +164,8 @@ def build_profile(
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
-    _validate_points(
-        name, by_point, has_unknown_points=any(plugin.name in foreign for plugin in plugins.multi_point.enabled)
-    )
+    has_unknown_points = any(plugin.name in foreign for plugin in plugins.multi_point.enabled)
+    _validate_points(name, by_point, has_unknown_points=has_unknown_points)
     return Profile(
         scheduler_name=name,
         plugins=by_point,
@@ -179,12 +183,12 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
 
     Builds of other vendors may contain them.
     """
-    return {
-        name: frozenset(
-            point for point, plugin_set in plugins.map_sets_by_point().items() if name in plugin_set.enabled_names
-        )
-        for name in plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
-    }
+    foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
+    points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}
+    for point, plugin_set in plugins.map_sets_by_point().items():
+        for name in plugin_set.enabled_names & foreign_names:
+            points_by_name[name].add(point)
+    return {name: frozenset(points) for name, points in points_by_name.items()}
 
 
 def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
@@ -206,7 +210,7 @@ def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_
 def _compute_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """Return the weight of each plugin at a scoring point.
+    """Return the weight of each plugin at a scoring point, which errors call `label`.
 
     The point's own weights precede those of multiPoint, and 0 means 1. Raises ConfigurationError if the total score
     could overflow. Upstream subtracts in int64, so a negative total wraps around.
@@ -235,9 +239,17 @@ def _wrap_int64(number: int) -> int:
 
 def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
     """Return what enabled each plugin: the point itself, multiPoint or default."""
-    at_point = {plugin.name: point for plugin in custom.map_sets_by_point()[point].enabled}
-    multi = {plugin.name: "multiPoint" for plugin in custom.multi_point.enabled}
-    return {name: at_point.get(name) or multi.get(name, "default") for name in names}
+    enabled_at_point = custom.map_sets_by_point()[point].enabled_names
+    enabled_at_multi_point = custom.multi_point.enabled_names
+    origins = {}
+    for name in names:
+        if name in enabled_at_point:
+            origins[name] = point
+        elif name in enabled_at_multi_point:
+            origins[name] = "multiPoint"
+        else:
+            origins[name] = "default"
+    return origins
 
 
 def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
@@ -285,8 +297,9 @@ def _expand_multi_point(
             overridden.add(name)
         else:
             _append_once(added, name, point)
-    first = [name for name in explicit if name in overridden]
-    return (*first, *added, *(name for name in explicit if name not in overridden))
+    first = (name for name in explicit if name in overridden)
+    last = (name for name in explicit if name not in overridden)
+    return (*first, *added, *last)
 
 
 def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -297,7 +310,7 @@ def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozen
 
 
 def _append_once(names: list[str], name: str, point: str) -> None:
-    """Append the name. Raises ConfigurationError if it is already listed."""
+    """Append a plugin's name. Raises ConfigurationError, which names the point, if it is already listed."""
     if name in names:
         raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')
     names.append(name)

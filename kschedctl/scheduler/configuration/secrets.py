@@ -42,9 +42,11 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
         case {"name": str(name), "value": _} if _SECRET.search(name):
             return {**document, "value": REDACTED}
         case Mapping():
-            return {
-                key: redact_secrets(value, secret or bool(_SECRET.search(str(key)))) for key, value in document.items()
-            }
+            redacted = {}
+            for key, value in document.items():
+                is_secret = secret or bool(_SECRET.search(str(key)))
+                redacted[key] = redact_secrets(value, is_secret)
+            return redacted
         case list() | tuple():
             return [redact_secrets(value, secret) for value in document]
         case None | bool() | "":
@@ -53,11 +55,14 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
 
 
 def _redact_value(value: object) -> object:
-    """Redact a string that looks like a secret, and strip a URL of user and query."""
+    """Return a value with a URL stripped of user and query, or REDACTED if the rest still looks like a secret.
+
+    Values other than strings stay as they are.
+    """
     if not isinstance(value, str):
         return value
-    shown = strip_url(value)
-    return REDACTED if _LIKE_A_SECRET.search(shown) else shown
+    stripped = strip_url(value)
+    return REDACTED if _LIKE_A_SECRET.search(stripped) else stripped
 
 
 def _has_typed_args(name: str) -> bool:

@@ -24,7 +24,7 @@ from kschedctl.scheduler.configuration.document import (
     LeaderElection,
 )
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
-from kschedctl.scheduler.engine.extenders.extender import Extender
+from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs, duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
@@ -33,7 +33,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE, REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
 INVALID_PLUGINS = ByVersion(
-    "plugins that a profile may no longer name at a point or give arguments",
+    "plugins that a profile may no longer enable, disable or configure",
     (("", NONE_INVALID), ("1.31", REMOVED)),
     "#124500",
 )
@@ -79,7 +79,7 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
     """Yield the errors in profiles."""
-    first: dict[str, int] = {}
+    index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
         name = profile.scheduler_name or ""
@@ -88,9 +88,9 @@ def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: Featur
         yield from _validate_percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _validate_plugin_names(path, profile, INVALID_PLUGINS.at(gates.release))
         yield from _validate_plugin_config(path, profile, gates)
-        if name in first:
-            yield duplicate(f"{path}.schedulerName", f"profiles[{first[name]}].schedulerName")
-        first[name] = i
+        if name in index_by_name:
+            yield duplicate(f"{path}.schedulerName", f"profiles[{index_by_name[name]}].schedulerName")
+        index_by_name[name] = i
     yield from _validate_common_queue_sort(profiles)
 
 
@@ -101,7 +101,7 @@ def _validate_percentage(path: str, percentage: int | None) -> Iterator[str]:
 
 
 def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, removed: frozenset[str]) -> Iterator[str]:
-    """Yield an error for each of the named plugins, which were removed, that a profile enables."""
+    """Yield an error for each removed plugin that the profile at this path enables."""
     for point, plugin_set in profile.plugins.map_sets_by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
             if plugin.name in removed:
@@ -125,7 +125,7 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
             yield _format_removed_plugin(entry_path, config.name)
-        # Upstream checks for this name, so the plugin's own arguments pass here.
+        # Upstream checks for this name by mistake, so the arguments of NodeResourcesFit are not validated here.
         elif config.name == "NodeResourcesFitArgs":
             yield invalid(f"{entry_path}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
@@ -134,18 +134,22 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
     """Yield an error for each profile whose QueueSort plugin or arguments differ from those of the first profile."""
-    canon = profiles[0].plugins.queue_sort
-    if len(canon.enabled) > 1:
+    first_profile, *other_profiles = profiles
+    first_set = first_profile.plugins.queue_sort
+    if len(first_set.enabled) > 1:
         rule = "only one queue sort plugin can be enabled"
-        yield invalid("profiles[0].plugins.queueSort.Enabled", len(canon.enabled), rule)
-    name = canon.enabled[0].name if canon.enabled else None
-    args = [config.args for config in profiles[0].plugin_config if config.name == name]
-    for i, profile in enumerate(profiles[1:], start=1):
-        if profile.plugins.queue_sort != canon:
+        yield invalid("profiles[0].plugins.queueSort.Enabled", len(first_set.enabled), rule)
+    first_name = first_set.enabled[0].name if first_set.enabled else None
+    first_args = None
+    for config in first_profile.plugin_config:
+        if config.name == first_name:
+            first_args = config.args
+    for i, profile in enumerate(other_profiles, start=1):
+        if profile.plugins.queue_sort != first_set:
             rule = "must be the same for all profiles"
             yield invalid(f"profiles[{i}].plugins.queueSort", profile.plugins.queue_sort, rule)
         for config in profile.plugin_config:
-            if config.name == name and config.args != (args[-1] if args else None):
+            if config.name == first_name and config.args != first_args:
                 rule = "queueSort must be the same for all profiles"
                 yield invalid(f"profiles[{i}].pluginConfig.args", config.args, rule)
 
@@ -202,15 +206,16 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
     if explanation := describe_lifecycle(version, KIND):
         yield VersionMismatch(("apiVersion",), version, explanation)
     for path, since in iter_unknown_fields(document, KubeSchedulerConfiguration, minor):
-        if since is not None:
-            yield VersionMismatch(split_path(path), path.rpartition(".")[2], f"needs 1.{since}")
+        if since is not None:  # otherwise no version has the field
+            _, _, field_name = path.rpartition(".")
+            yield VersionMismatch(split_path(path), field_name, f"needs 1.{since}")
     for i, profile in enumerate(_list_objects(document, "profiles")):
-        yield from _iter_plugin_mismatches(profile, ("profiles", i), minor)
-        yield from _iter_argument_mismatches(profile, ("profiles", i), minor)
+        yield from _iter_plugin_set_mismatches(profile, ("profiles", i), minor)
+        yield from _iter_plugin_config_mismatches(profile, ("profiles", i), minor)
 
 
-def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the version mismatches in a profile's plugin sets."""
+def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
+    """Yield the plugins in a profile's plugin sets that the version lacks, or lacks at the point that enables them."""
     plugins = profile.get("plugins")
     if not isinstance(plugins, Mapping):
         return
@@ -225,8 +230,8 @@ def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iter
                     yield VersionMismatch((*path, "plugins", point, list_name, j, "name"), name, explanation)
 
 
-def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the version mismatches of the plugin names and arguments in a profile's pluginConfig."""
+def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
+    """Yield the plugins, plugin arguments and their fields in a profile's pluginConfig that the version lacks."""
     for j, config in enumerate(_list_objects(profile, "pluginConfig")):
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))
@@ -243,7 +248,7 @@ def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> It
 
 
 def _explain_plugin(name: str, minor: int) -> str:
-    """Return why this minor version lacks the plugin, or "" if it has the plugin or no version ever had."""
+    """Return why this minor version lacks the plugin, or "" if it has the plugin or no version has."""
     if name in FORMER_PLUGINS:
         return f"was removed before 1.{OLDEST_MINOR}"
     declared = IN_TREE.get(name)

@@ -49,14 +49,21 @@ class VersionedField(NamedTuple):
     @property
     def name(self) -> str:
         """The last step of the path."""
-        return self.path.rpartition(".")[2]
+        _, _, name = self.path.rpartition(".")
+        return name
 
-    def is_read(self, gates: FeatureGates) -> bool:
+    def is_stored(self, gates: FeatureGates) -> bool:
         """Return whether a version with these gates stores the field."""
-        is_removed = self.removed is not None and gates.minor >= self.removed[0]
-        return (
-            not is_removed and self.since <= gates.minor and (gates.minor < self.gated_since or self._is_gate_on(gates))
-        )
+        if gates.minor < self.since or self._find_replacement(gates):
+            return False
+        return gates.minor < self.gated_since or self._is_gate_on(gates)
+
+    def _find_replacement(self, gates: FeatureGates) -> str:
+        """Return what replaces the field in a version from which it was removed, otherwise an empty string."""
+        if self.removed is None:
+            return ""
+        first_minor_without, replacement = self.removed
+        return replacement if gates.minor >= first_minor_without else ""
 
     def describe_requirement(self, gates: FeatureGates) -> str:
         """Return what is missing for the field to be stored, or "" if it is stored.
@@ -65,28 +72,40 @@ class VersionedField(NamedTuple):
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
         ['needs 1.34, or the feature gate PodLevelResources', '']
         """
-        if self.is_read(gates):
+        if self.is_stored(gates):
             return ""
-        if self.removed is not None and gates.minor >= self.removed[0]:
-            return f"is gone since 1.{self.removed[0]}: write {self.removed[1]}"
-        gate, first, default = f"the feature gate {self.gate}", *self._find_first_minors()
+        if self.removed is not None and self._find_replacement(gates):
+            first_minor_without, replacement = self.removed
+            return f"was removed in 1.{first_minor_without}: use {replacement}"
+        gate = f"the feature gate {self.gate}"
+        first, default = self._find_first_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
-        if gates.minor >= default:
-            return f"needs {gate}, which is off"
-        if gates.minor >= first:
-            return f"needs 1.{default}, or {gate}"
-        return f"needs 1.{default}" + (f", or 1.{first} and {gate}" if first < default else "")
+        return _describe_gate(gate, gates.minor, first=first, default=default)
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
-        """Return whether the field's feature gate is on."""
-        return gates.enabled(self.gate) if self.gate in GATE_STAGES else get_stage(self.gate, gates.minor).on
+        """Return whether the gate is on: as configured, or by default if kube-scheduler does not have it."""
+        if self.gate in GATE_STAGES:
+            return gates.enabled(self.gate)
+        return get_stage(self.gate, gates.minor).on
 
     def _find_first_minors(self) -> tuple[int, int | None]:
         """Return the first minor version that can store the field, and the first that does by default, or None."""
         stages = {minor: get_stage(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
-        return first, next((minor for minor, stage in stages.items() if stage.on), None)
+        first_by_default = next((minor for minor, stage in stages.items() if stage.on), None)
+        return first, first_by_default
+
+
+def _describe_gate(gate: str, minor: int, *, first: int, default: int) -> str:
+    """Return what a minor version lacks for a gate that exists since `first` and is on by default since `default`."""
+    if minor >= default:
+        return f"needs {gate}, which is off"
+    if minor >= first:
+        return f"needs 1.{default}, or {gate}"
+    if first < default:
+        return f"needs 1.{default}, or 1.{first} and {gate}"
+    return f"needs 1.{default}"
 
 
 _SPREAD = "spec.topologySpreadConstraints[]"
@@ -214,10 +233,15 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
 def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
     """Yield a line for each field of these pods that a version with these gates does not store."""
     missing_fields = _list_missing_fields("Pod", gates)
-    specs = tuple(specs) if missing_fields else ()
-    yield from _iter_requirements(
-        [field for field in missing_fields if any(_has_field(spec, field.steps[1:]) for spec in specs)], gates
-    )
+    if not missing_fields:
+        return
+    specs = tuple(specs)
+    used_fields = []
+    for field in missing_fields:
+        _, *steps_in_spec = field.steps
+        if any(_has_field(spec, steps_in_spec) for spec in specs):
+            used_fields.append(field)
+    yield from _iter_requirements(used_fields, gates)
 
 
 def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
@@ -231,9 +255,13 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
     """Yield a line for each kind, and each field of a kind other than Pod, that the version does not store."""
     for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
-        missing_fields = _list_missing_fields(kind, gates) if objects else ()
-        versioned = [field for field in missing_fields if any(_has_field(obj, field.steps) for obj in objects)]
-        yield from (line.replace(" ", f" of {kind} ", 1) for line in _iter_requirements(versioned, gates))
+        if not objects:
+            continue
+        missing_fields = _list_missing_fields(kind, gates)
+        used_fields = [field for field in missing_fields if any(_has_field(obj, field.steps) for obj in objects)]
+        for line in _iter_requirements(used_fields, gates):
+            path, _, requirement = line.partition(" ")
+            yield f"{path} of {kind} {requirement}"
     for name, kind in _NEWER_KINDS.items():
         if gates.minor < find_first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{find_first_minor(kind)}"
@@ -245,7 +273,7 @@ def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]
 
 
 def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field, except for fields nested in another one of them."""
+    """Yield a line with the path and requirement of each field, except fields nested in another of the fields."""
     paths = {field.path for field in fields}
     for field in fields:
         parts = field.path.split(".")
@@ -277,18 +305,22 @@ def _map_attributes(struct: Hashable) -> Mapping[str, str]:
 
 
 def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
-    """Yield the paths of a field in a document, one for each item of the lists on the way."""
+    """Yield the paths at which a field is set in a document, one for each item of the lists on the way.
+
+    `path` leads to `value`, and `steps` from there to the field.
+    """
     if not steps:
         if value not in (None, "", [], {}):
             yield path
         return
-    name = steps[0].removesuffix("[]")
+    step, *remaining_steps = steps
+    name = step.removesuffix("[]")
     nested = value.get(name) if isinstance(value, Mapping) else None
-    if name == steps[0]:
-        yield from _iter_field_paths(nested, steps[1:], (*path, name))
+    if name == step:
+        yield from _iter_field_paths(nested, remaining_steps, (*path, name))
     elif isinstance(nested, list | tuple):
         for index, item in enumerate(nested):
-            yield from _iter_field_paths(item, steps[1:], (*path, name, index))
+            yield from _iter_field_paths(item, remaining_steps, (*path, name, index))
 
 
 def build_validation_options(gates: FeatureGates) -> ValidationOptions:

@@ -11,17 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
-from kschedctl.scheduler.engine.extenders.consultation import Consultation
-from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
-from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
+from kschedctl.scheduler.engine.extenders import NOTHING_OFFERED, Consultation, OfferedNodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, SearchTerms
 from kschedctl.scheduler.engine.scoring import ScoreOutcome, run_score
@@ -33,26 +31,107 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PluginVerdict,
     PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
     Reads,
     Rejection,
     Status,
     get_reads,
     offers,
 )
-from kschedctl.scheduler.framework.declaration import OwnRowPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, OwnRowPlugin
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import OwnRows
+from kschedctl.snapshot.fork import Fork, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
+
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True)
+class PreFilterOutcome:
+    """The combined answer of all PreFilter plugins."""
+
+    results: Mapping[str, PreFilterResult]
+    """Plugin -> its own answer."""
+    status: Status = SUCCESS
+    """The framework's answer."""
+    plugin: str = ""
+    """The plugin that gave `status`; empty if the framework did."""
+    reached: tuple[str, ...] = ()
+    """The plugins that upstream asks before it stops."""
+    node_names: frozenset[str] | None = None
+    """The only nodes that can pass; None for all."""
+    narrowed_by: tuple[str, ...] = ()
+    """The plugins that restricted the nodes."""
+
+    def find_state(self, plugin: type[DeclaredPlugin[StateT, Any]]) -> StateT | None:
+        """Return the state that a plugin's PreFilter passes to its Filter, or None."""
+        result = self.results.get(plugin.name)
+        return None if result is None else cast("StateT | None", result.state)
+
+
+def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
+    """Run every PreFilter plugin and return the combined outcome. Raises PluginError.
+
+    Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has
+    upstream's status, but the results of all plugins. Errors of plugins that upstream does not reach are ignored.
+    """
+    results: dict[str, PreFilterResult] = {}
+    reached: list[str] = []
+    narrowing: list[str] = []
+    names: frozenset[str] | None = None
+    status, deciding_plugin, stopped = SUCCESS, "", False
+    for plugin in plugins:
+        if not offers(plugin, PreFilterPlugin):
+            continue
+        if not stopped:
+            reached.append(plugin.name)
+        try:
+            result = results[plugin.name] = plugin.pre_filter(info, view)
+        except PluginError as failure:
+            if stopped:
+                continue
+            raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
+        if stopped or result.status.code is Code.SKIP:
+            continue
+        if result.status.rejected:
+            status, deciding_plugin = result.status, plugin.name
+            stopped = result.status.code is Code.UNRESOLVABLE
+            continue
+        if result.node_names is not None:
+            narrowing.append(plugin.name)
+            names = result.node_names if names is None else names & result.node_names
+            if not names:
+                status = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),))
+                deciding_plugin, stopped = "", True
+    return PreFilterOutcome(
+        results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
+    )
+
+
+def _format_conflict(plugins: list[str]) -> str:
+    """Return upstream's message for plugins whose sets of node names have no node in common."""
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+
+
+def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes to which PreFilter plugins restricted the pod, all nodes if none did."""
+    names = pre_filter.node_names
+    if names is None:
+        return np.ones(len(view.nodes), np.bool_)
+    return np.array([name in names for name in view.nodes.names], np.bool_)
+
 
 NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
-    "what is said of nodes that PreFilter plugins left out",
+    "reason for nodes that PreFilter plugins left out",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )
-NARROWING_REFUSES = ByVersion(
-    "whether plugins that left out nodes in PreFilter are remembered as having refused the pod",
+NARROWING_REJECTS = ByVersion(
+    "plugins that left out nodes in PreFilter count as rejectors of the pod",
     (("", False), ("1.31", True)),
     "#122251",
 )
@@ -82,7 +161,8 @@ class FilterOutcome:
     def find_first_rejection(self, row: int) -> tuple[str, Status]:
         """Return the plugin that upstream reports for a rejected node, and its status."""
         plugin = self.order[self.first[row]]
-        return plugin, (self.with_nominated if self.by_nominated[row] else self.verdicts)[plugin].status(row)
+        verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
+        return plugin, verdicts[plugin].status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
@@ -101,15 +181,18 @@ class FilterOutcome:
         return mask
 
     def count_reasons(self, nodes: Bools) -> Counter[str]:
-        """Count the nodes by the reason that upstream reports for them, considering only these nodes (N,)."""
+        """Count the nodes in the mask `nodes` (N,) by the reason that upstream reports for them."""
         counts: Counter[str] = Counter()
         for _, verdict, reported in self.iter_reported():
             for rejection in verdict.rejections:
                 counts[rejection.reason] += int((rejection.mask & reported & nodes).sum())
-        return +counts
+        return +counts  # without zero counts
 
     def iter_reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
-        """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict."""
+        """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict.
+
+        A plugin that also has a verdict with the nominated pods counted is yielded a second time with that verdict.
+        """
         for number, plugin in enumerate(self.order):
             reported = self.first == number
             yield plugin, self.verdicts[plugin], reported & ~self.by_nominated
@@ -179,10 +262,12 @@ class Cycle:
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that rejected the pod according to the diagnosis. All extenders count as one plugin."""
-        status, decided_by = self.pre_filter.status, self.pre_filter.plugin
-        narrowing = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
-        if status.rejected and decided_by:
-            return frozenset((decided_by, *narrowing) if status.code is Code.UNSCHEDULABLE else (decided_by,))
+        narrowing = self.pre_filter.narrowed_by if NARROWING_REJECTS.at(self.framework.release) else ()
+        if self.pre_filter.status.rejected and self.pre_filter.plugin:
+            if self.pre_filter.status.code is Code.UNSCHEDULABLE:
+                return frozenset((self.pre_filter.plugin, *narrowing))
+            return frozenset((self.pre_filter.plugin,))
+
         rejecting = {
             plugin for plugin, _, reported in self.filter.iter_reported() if (reported & self.considered).any()
         }
@@ -191,12 +276,19 @@ class Cycle:
         return frozenset(rejecting.union(narrowing))
 
     def get_node_status(self, row: int) -> Status:
-        """Return the status of a node in the diagnosis: Success, its rejection, or the status of unexamined nodes."""
+        """Return the status of a node in the diagnosis.
+
+        This is the status from extenders, the status shared by all unexamined nodes, the status of the first plugin
+        that rejects the node, or Success.
+        """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
         if not self.considered[row]:
             return self.build_unexamined_status()
-        return SUCCESS if self.filter.passing[row] else self.filter.find_first_rejection(row)[1]
+        if self.filter.passing[row]:
+            return SUCCESS
+        _, status = self.filter.find_first_rejection(row)
+        return status
 
     def build_unexamined_status(self) -> Status:
         """Build the status that the diagnosis gives to all nodes that upstream did not examine."""
@@ -204,8 +296,9 @@ class Cycle:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            # Upstream keeps the plugins of both kinds in one set.
-            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])
+            # Upstream collects these plugins and those that reject the nominated node in one set.
+            rejecting_plugin, _ = self.filter.find_first_rejection(self.nominated_row)
+            plugins.add(rejecting_plugin)
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
@@ -214,7 +307,8 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     """Run the scheduling cycle of a pod and return its result.
 
     With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
-    plugins and extenders do not raise: `Cycle.error` has upstream's message.
+    plugins and extenders do not raise: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
+    does not end the cycle.
     """
     queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)
     error = None
@@ -223,12 +317,15 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
     except PluginError as failure:
         error = str(failure)
+
+    # The results of a cycle that ends early.
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
     nominated_row = _find_nominated_row(info, view)
     consultation = Consultation(framework.extenders, info.pod, framework.release)
     feasible, search = NOTHING_OFFERED, None
     scores = ScoreOutcome(feasible.rows)
+
     if error is None:
         try:
             outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
@@ -269,7 +366,7 @@ def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> di
 
 @dataclass(frozen=True)
 class Filtering:
-    """The Filter plugins of a cycle, ready to judge all nodes under different hypotheses."""
+    """The Filter plugins of a cycle, which can judge all nodes again under hypotheses about pods that come or go."""
 
     plugins: Sequence[FilterPlugin]
     pre_filter: PreFilterOutcome
@@ -280,7 +377,7 @@ class Filtering:
     def from_framework(
         cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork
     ) -> Filtering:
-        """Select the Filter plugins, leaving out those whose PreFilter skipped or rejected the pod."""
+        """Select the profile's Filter plugins, except those whose PreFilter skipped or rejected the pod."""
         inactive = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
         plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)
@@ -308,7 +405,7 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
-        """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
+        """Return each plugin's verdict under a hypothesis, reusing known verdicts that the hypothesis cannot change."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
             known = known_verdicts.get(plugin.name) if known_verdicts else None
@@ -319,7 +416,7 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return which of the rows are rejected by plugins that read only a node's own row, (M,).
+        """Return a mask (M,) of the given rows that are rejected by a plugin that reads only a node's own row.
 
         Nominated pods are not counted. Raises PluginError.
         """
@@ -344,11 +441,11 @@ class Filtering:
         Verdicts in `known_verdicts` are reused. Raises PluginError.
         """
         plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
-        rejected = [
-            (known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)).rejected
-            for plugin in plugins
-        ]
-        return np.any(rejected, axis=0) if rejected else np.zeros(len(self.view.nodes), np.bool_)
+        rejected = np.zeros(len(self.view.nodes), np.bool_)
+        for plugin in plugins:
+            verdict = known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)
+            rejected |= verdict.rejected
+        return rejected
 
     def find_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
@@ -373,7 +470,7 @@ class Filtering:
 
 
 def find_first_rejecting_plugins(verdicts: Verdicts, nodes: int) -> Rows:
-    """Return the index of the first plugin that rejects each node, (N,), with -1 for nodes that pass."""
+    """Return for each node (N,) the index of the first plugin that rejects it, or -1 if the node passes."""
     first = np.full(nodes, -1)
     for index, verdict in enumerate(verdicts.values()):
         first[(first < 0) & verdict.rejected] = index
@@ -387,7 +484,7 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 
 
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that upstream examines without sampling."""
+    """Return a mask (N,) of the nodes that upstream examines without sampling, none after a PreFilter rejection."""
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
     examined = select_allowed_nodes(pre_filter, view) & view.in_placement
@@ -417,7 +514,9 @@ def _find_feasible_nodes(
     """Return the examined nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    return consultation.filter_all(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
+    # If all nodes pass, the shared array of rows is used, which is faster and recognized later.
+    rows = view.nodes.rows if passing.all() else np.flatnonzero(passing)
+    return consultation.filter_all(view, rows)
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:

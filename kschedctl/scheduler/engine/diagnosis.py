@@ -46,7 +46,7 @@ def find_rejectors(cycle: Cycle) -> Rejectors:
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):
-    """The combined answer of the PostFilter plugins. Success means that the pod may fit later."""
+    """The combined answer of the PostFilter plugins. Success means that the pod may fit later, or that none ran."""
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
@@ -68,7 +68,8 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
 
-    In a cluster without nodes no plugin runs.
+    If all of them reject the pod only for now, the outcome has the reasons of all. In a cluster without nodes no plugin
+    runs, and the outcome is Success without a nominated node.
     """
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
@@ -92,7 +93,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
 
 
 ABSENT_COUNT = ByVersion(
-    "whether the message counts nodes that PreFilter plugins left out",
+    "the message counts nodes that PreFilter plugins left out",
     (("", True), ("1.30.2", False), ("1.32", True)),
     "#125306, #126022",
 )
@@ -121,7 +122,7 @@ def format_pre_filter_rejection(nodes: int, status: Status) -> str:
 
 
 def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
-    """Return the message that lists the number of nodes per reason, sorted as strings.
+    """Return the message that lists the number of nodes per reason, sorted as strings like upstream.
 
     >>> format_histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
     '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
@@ -153,8 +154,5 @@ def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
     if not not_allowed or not cycle.consultation.calls:
         return not_allowed
     with_own_status = int((has_extender_status | (cycle.considered & ~cycle.filter.passing)).sum())
-    return (
-        cycle.view.nodes_in_placement
-        - with_own_status
-        - (len(cycle.consultation.statuses) - len(cycle.extender_statuses))
-    )
+    statuses_of_unknown_nodes = len(cycle.consultation.statuses) - len(cycle.extender_statuses)
+    return cycle.view.nodes_in_placement - with_own_status - statuses_of_unknown_nodes

@@ -35,8 +35,8 @@ class DryRunState:
     """(N,): the nodes that the result covers."""
     fits: Bools
     """(N,): nodes on which the pod fits once all evictable pods are gone."""
-    beyond: Priorities
-    """(N,): for nodes not tried, the priority up to which evicting all pods is not enough; UNKNOWN if not examined."""
+    insufficient_priority: Priorities
+    """(N,): for nodes not tried, the priority up to which evicting all pods does not make the pod fit, or UNKNOWN."""
     pods: Positions
     """(V,): the evictable pods, sorted by node and then by importance, the most important first."""
     node: Ints
@@ -51,12 +51,14 @@ class DryRunState:
 
         PDBs may allow other disruptions by now, which this does not check.
         """
-        unchanged = view.touched <= self.trail
+        unchanged = view.touched <= self.trail  # no pod has come or gone since
         if nominated is not self.nominated:
             unchanged &= ~nominated.find_differing(self.nominated, len(unchanged))
-        state = self.restrict_to(unchanged & self.tried)
         return replace(
-            state, trail=len(view.trail), nominated=nominated, beyond=np.where(unchanged, self.beyond, UNKNOWN)
+            self.restrict_to(unchanged & self.tried),
+            trail=len(view.trail),
+            nominated=nominated,
+            insufficient_priority=np.where(unchanged, self.insufficient_priority, UNKNOWN),
         )
 
     def restrict_to(self, nodes: Bools) -> DryRunState:
@@ -72,7 +74,7 @@ class DryRunState:
         )
 
     def merge(self, later: DryRunState) -> DryRunState:
-        """Return this result combined with a later one for other nodes."""
+        """Return this result combined with a later one for other nodes. Pods remain sorted by node."""
         if not later.tried.any():
             return self
         node = np.concatenate((self.node, later.node))
@@ -89,25 +91,26 @@ class DryRunState:
 
     def with_insufficient_priority(self, priority: int, nodes: Bools) -> DryRunState:
         """Return the result with a note that evicting all pods up to a priority is not enough on these nodes (N,)."""
-        return replace(self, beyond=np.where(nodes, priority, self.beyond)) if nodes.any() else self
+        if not nodes.any():
+            return self
+        return replace(self, insufficient_priority=np.where(nodes, priority, self.insufficient_priority))
 
 
 def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
     """Build a dry-run result that covers no nodes."""
-    nowhere = np.zeros(len(view.nodes), np.bool_)
-    nobody = np.empty(0, np.int64)
-    none = np.empty(0, np.bool_)
-    unknown = np.full(len(view.nodes), UNKNOWN)
+    no_nodes = np.zeros(len(view.nodes), np.bool_)
+    no_pods = np.empty(0, np.int64)
+    no_marks = np.empty(0, np.bool_)
     return DryRunState(
         len(view.trail),
         nominated,
-        tried=nowhere,
-        fits=nowhere,
-        beyond=unknown,
-        pods=nobody,
-        node=view.node[nobody],
-        violating=none,
-        must_go=none,
+        tried=no_nodes,
+        fits=no_nodes,
+        insufficient_priority=np.full(len(view.nodes), UNKNOWN),
+        pods=no_pods,
+        node=view.node[no_pods],
+        violating=no_marks,
+        must_go=no_marks,
     )
 
 
@@ -115,8 +118,8 @@ def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
 class VictimCache:
     """A cache of the latest dry run for each class of equal pods."""
 
-    enough: int = 0
-    """The priority up to which pods had to be evicted in the latest search."""
+    sufficient_priority: int = 0
+    """The priority up to which pods had to be evicted in the latest search, where the next search starts."""
     _states: dict[Hashable, DryRunState] = field(default_factory=dict)
 
     def find(self, pod_class: Hashable) -> DryRunState | None:
@@ -124,19 +127,20 @@ class VictimCache:
         return self._states.get(pod_class)
 
     def store(self, pod_class: Hashable, state: DryRunState) -> None:
-        """Store a dry run, evicting the oldest ones if the cache is full."""
+        """Store a dry run, dropping the oldest ones if the cache is full."""
         if pod_class not in self._states:
-            drop_oldest_if_full(self._states, max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1))
+            max_states = max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1)
+            drop_oldest_if_full(self._states, max_states)
         self._states[pod_class] = state
 
 
-def get_preemption_class(info: PodInfo, view: Fork) -> Hashable:
-    """Return a key that is equal for pods with the same priority and requests.
+def get_dry_run_key(info: PodInfo, view: Fork) -> Hashable:
+    """Return a cache key that is equal for pods with the same priority and requests, or None if the pod has no number.
 
-    Return None if no other pod is known to be equal.
+    Pods that already had a node and are scheduled again have keys of their own.
     """
     if info.number is None:
         return None
-    number = info.number % len(view.pods.infos)
-    comes_again = info.number >= len(view.pods.infos)
-    return info.priority, int(view.pods.distinct.demand[number]), comes_again
+    # Pods that had a node are numbered from the number of PodInfos on.
+    had_node, number = divmod(info.number, len(view.pods.infos))
+    return info.priority, int(view.pods.distinct.demand[number]), bool(had_node)

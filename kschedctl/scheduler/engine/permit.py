@@ -22,7 +22,7 @@ WAITS_AT_PLUGIN = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 class PermitOutcome(NamedTuple):
-    """The combined answer of the Permit plugins."""
+    """The combined answer of the Permit plugins: Success, Wait, a rejection, or an error."""
 
     status: Status = SUCCESS
     plugin: str = ""
@@ -42,12 +42,13 @@ def run_permit(
 ) -> PermitOutcome:
     """Run the Permit plugins for a pod assumed on a row, in order, until one rejects the pod or fails.
 
-    With `plugin_names`, only these plugins run.
+    If none does but some make the pod wait, the status is Wait. With `plugin_names`, only these plugins run.
     """
     waiting: Status | None = None
     seconds: dict[str, int] = {}
     for plugin in framework.plugins_at("permit"):
-        if not offers(plugin, PermitPlugin) or (plugin_names is not None and plugin.name not in plugin_names):
+        is_selected = plugin_names is None or plugin.name in plugin_names
+        if not is_selected or not offers(plugin, PermitPlugin):
             continue
         try:
             status = plugin.permit(info, view, row)
@@ -66,7 +67,7 @@ def run_permit(
 
 
 def _get_timeout_seconds(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
-    """Return the number of seconds that the plugin lets this pod wait."""
+    """Return the number of seconds that the plugin lets this pod wait, the maximum if it has no `permit_timeout`."""
     timeout = getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS)
     return int(timeout(info, view) if callable(timeout) else timeout)
 

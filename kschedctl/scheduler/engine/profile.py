@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kschedctl.api.kube_version import KubeVersion
-from kschedctl.scheduler.engine.extenders.extender import Extender, HTTPExtender
+from kschedctl.scheduler.engine.extenders import Extender, HTTPExtender
 from kschedctl.scheduler.framework import Plugin
 
 

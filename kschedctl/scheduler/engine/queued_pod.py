@@ -28,7 +28,7 @@ class QueuedPod:
     initial_attempt: int = 0
     """When the pod could first be tried, or 0 before that."""
     attempts: int = 0
-    """How often it was popped."""
+    """How often it was popped from the queue to be scheduled."""
     unschedulable_count: int = 0
     """Number of rejections, which determines the backoff."""
     consecutive_errors: int = 0
@@ -73,7 +73,9 @@ class PodHeap:
     def __init__(self, key: PodOrder) -> None:
         self._key = key
         self._heap: list[tuple[Any, int, Position]] = []
+        """(sort key, number, position) of each addition. Entries whose number is outdated are skipped."""
         self._pods: dict[Position, tuple[int, QueuedPod]] = {}
+        """Position -> the number of the latest addition, and the pod."""
         self._added = 0
 
     def __len__(self) -> int:
@@ -85,31 +87,36 @@ class PodHeap:
 
     def get(self, position: Position) -> QueuedPod | None:
         """Return the pod at a position, or None if it is not in the heap."""
-        pod = self._pods.get(position)
-        return pod and pod[1]
+        if position not in self._pods:
+            return None
+        _, pod = self._pods[position]
+        return pod
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod, or update the one at the same position."""
+        """Add a pod, or replace the pod at the same position."""
         self._added += 1
         self._pods[pod.position] = self._added, pod
         heappush(self._heap, (self._key(pod), self._added, pod.position))
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None."""
-        pod = self._pods.pop(position, None)
-        return pod and pod[1]
+        """Remove and return the pod at a position, or return None if it is not in the heap."""
+        if position not in self._pods:
+            return None
+        _, pod = self._pods.pop(position)
+        return pod
 
     def peek(self) -> QueuedPod | None:
         """Return the first pod without removing it, or None if the heap is empty."""
         while self._heap:
             _, number, position = self._heap[0]
-            pod = self._pods.get(position)
-            if pod and pod[0] == number:
-                return pod[1]
-            heappop(self._heap)
+            if position in self._pods:
+                latest_number, pod = self._pods[position]
+                if number == latest_number:
+                    return pod
+            heappop(self._heap)  # the pod was deleted or added again
         return None
 
     def pop(self) -> QueuedPod | None:
         """Remove and return the first pod, or return None if the heap is empty."""
-        queued = self.peek()
-        return queued and self.delete(queued.position)
+        pod = self.peek()
+        return None if pod is None else self.delete(pod.position)

@@ -31,7 +31,7 @@ NO_PRE_FILTER_RESULTS: Mapping[str, PreFilterResult] = {}
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod uses volume claims or device claims, whose state then affects the answers about it."""
+    """Return whether the pod uses volume claims or device claims, also for extended resources that devices back."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
@@ -51,7 +51,10 @@ def find_reserve_plugins(framework: FrameworkLike, *specs: PodSpec) -> list[Rese
 
 
 def _may_reserve_for(plugin: Plugin, spec: PodSpec) -> bool:
-    """Return whether a Reserve plugin may replace objects for a pod with this spec."""
+    """Return whether a Reserve plugin may replace objects for a pod with this spec.
+
+    A plugin that does not declare which pods matter may do so for any pod.
+    """
     trait = getattr(plugin, "kinds_matter_to", None)
     return trait is None or bool(trait.has_trait(spec))
 
@@ -77,8 +80,9 @@ def reserve(
             result = pre_filter_results.get(plugin.name)
             if result is None and offers(plugin, PreFilterPlugin):
                 result = plugin.pre_filter(info, view)
-            change = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
-            changes.append(change(info, pod, view, row, result and result.state))
+            make_changes = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
+            state = None if result is None else result.state
+            changes.append(make_changes(info, pod, view, row, state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
     _replace_objects(changes, view)

@@ -13,14 +13,15 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.profile import ConfigurationLike, ProfileLike
 
 LEAST_NODES, LEAST_PERCENTAGE = 100, 5
 GOLDEN_RATIO = 0.6180339887498949
+"""Multiples of this fraction are spread evenly between 0 and 1."""
 NOWHERE: Rows = np.empty(0, np.int64)
 LEFT_OUT_COUNT = ByVersion(
-    "whether nodes that PreFilter plugins left out move the start of the next search",
+    "nodes that PreFilter plugins left out move the start of the next search",
     (("", True), ("1.30.2", False)),
     "#125197, brought back by #125306",
 )
@@ -101,12 +102,16 @@ class SampledFrom(msgspec.Struct, frozen=True):
     def find_start_index(self, nodes: int, seed: int = 0) -> int:
         """Return the index at which the first search among `nodes` nodes begins.
 
+        An unknown index is replaced by one that depends on the seed.
+
         >>> [SampledFrom().find_start_index(1000, seed) for seed in range(3)]
         [0, 618, 236]
         >>> SampledFrom(1007).find_start_index(1000, seed=2)
         7
         """
-        return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)
+        if self.start is not None:
+            return self.start % max(nodes, 1)
+        return int(seed * GOLDEN_RATIO % 1 * nodes)
 
 
 class SearchOptions(TypedDict):
@@ -125,7 +130,8 @@ class Sampling:
 
     def count_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
         """Return how many feasible nodes the search finds if plugins or extenders score them."""
-        return count_nodes_to_find(self.percentage if terms.percentage is None else terms.percentage, nodes)
+        percentage = self.percentage if terms.percentage is None else terms.percentage
+        return count_nodes_to_find(percentage, nodes)
 
     def count_needed(self, nodes: int, terms: SearchTerms) -> int:
         """Return how many feasible nodes the search finds, which is one if nothing scores them."""
@@ -145,6 +151,7 @@ class Sampling:
         (N,). `offered` has all rows unless PreFilter restricted them, and upstream leaves their order undefined in that
         case. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
+        # Find how many nodes are examined, in order from the start index on.
         start = self.start
         nodes = len(offered)
         needed = self.count_needed(nodes, terms)
@@ -160,9 +167,15 @@ class Sampling:
         examined[order[:examined_count]] = True
         if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
             examined[nominated_row] = True
-        left_out = int((~examined).sum()) - (nodes - examined_count) if terms.counts_left_out else 0
-        processed = int(examined.sum()) + left_out + terms.extender_statuses - bool(len(failures))
+
+        # Move the start index by the number of nodes with a result. A node that failed has none.
+        processed = int(examined.sum()) + terms.extender_statuses
+        if terms.counts_left_out:
+            processed += int((~examined).sum()) - (nodes - examined_count)
+        if len(failures):
+            processed -= 1
         known_nodes = len(rejected) if terms.nodes is None else terms.nodes
         self.start = (start + processed) % max(known_nodes, 1)
+
         found = feasible[feasible < examined_count][:needed]
         return NodeSearch(start, self.start, order[found], examined)

@@ -18,8 +18,7 @@ import numpy as np
 from kschedctl.api.arrays import Row, Rows, Scores
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.extenders.answers import parse_node
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes, parse_node
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     PluginError,
@@ -65,8 +64,10 @@ class ScoreOutcome:
 
     @property
     def top(self) -> Rows:
-        """Indices of the best rows among the F rows."""
-        return np.flatnonzero(self.total == self.total.max()) if len(self.rows) else np.empty(0, np.int64)
+        """Indices of the best rows among the F rows, none if there are no rows."""
+        if not len(self.rows):
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self.total == self.total.max())
 
 
 def run_score(
@@ -84,12 +85,13 @@ def run_score(
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
     scored = ScoredNodes.from_offered(view, nodes, framework.release)
-    results = (
-        (plugin.name, pre_filter_results.get(plugin.name))
-        for plugin in framework.plugins_at("score")
-        if scores_with_pre_filter_state(plugin)
-    )
-    prepared = {name: PreScoreResult(result.state) for name, result in results if result is not None}
+
+    # Some plugins have no PreScore, and score with the state of their PreFilter.
+    prepared: dict[str, PreScoreResult] = {}
+    for plugin in framework.plugins_at("score"):
+        if scores_with_pre_filter_state(plugin) and plugin.name in pre_filter_results:
+            prepared[plugin.name] = PreScoreResult(pre_filter_results[plugin.name].state)
+
     ran_pre_score = set()
     for plugin in framework.plugins_at("preScore"):
         if offers(plugin, PreScorePlugin):
@@ -98,6 +100,7 @@ def run_score(
                 prepared[plugin.name] = plugin.pre_score(info, scored.view, scored.rows)
             except PluginError as failure:
                 raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
+
     raw = {}
     normalized = {}
     weighted = {}
@@ -114,6 +117,8 @@ def run_score(
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
         _validate_range(name, normalized[name])
         weighted[name] = normalized[name] * framework.profile.weights[name]
+
+    # Without Score plugins and extenders, upstream gives every node a score of 1.
     base = 0 if framework.plugins_at("score") or framework.extenders else 1
     return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)
 
@@ -128,7 +133,7 @@ def _validate_range(name: str, scores: Scores) -> None:
 
 
 SCORED_AS_RETURNED = ByVersion(
-    "whether Score plugins see nodes as extenders returned them, or look them up by name",
+    "Score plugins see nodes as extenders returned them, not as the cache has them",
     (("", False), ("1.33", True)),
 )
 
@@ -173,6 +178,7 @@ class ScoredNodes(NamedTuple):
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
     """Return a fork with the returned nodes added after its own nodes, and their rows. Raises PluginError."""
     nodes = [parse_node(document) for document in offered.returned or ()]
+    # A node that the cluster does not have (NO_ROW) is added like the first node.
     similar_rows = [Row(max(row, 0)) for row in offered.rows.tolist()]
     fork = view.with_changes(view.cluster, {}, list(zip(similar_rows, nodes, strict=True)))
     try:

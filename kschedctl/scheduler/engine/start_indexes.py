@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers
 
@@ -69,8 +68,8 @@ class EveryStart:
         """Return the results of the searches that stop after `sample_size` feasible nodes."""
         if len(self.places) <= sample_size:
             return self._build_full_searches()
-        first = np.searchsorted(self.places, self.starts)
-        rounds = np.concatenate((self.places, self.places + self.offered))
+        first = np.searchsorted(self.places, self.starts)  # the feasible node that each search finds first
+        rounds = np.concatenate((self.places, self.places + self.offered))  # a search may continue at the beginning
         # A search examines all nodes up to the first feasible one that it does not need.
         examined = rounds[first + sample_size] - self.starts
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
@@ -86,13 +85,14 @@ class EveryStart:
         """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
+        # In a run of windows with equal keys, each node has the same scores in all windows.
         feasible_count = len(self.places)
-        keyed = [(weight, scorer, scorer.build_window_keys(sample_size)) for weight, scorer in self._scorers]
+        window_keys = [key for _, scorer in self._scorers for key in scorer.build_window_keys(sample_size)]
         parts = []
-        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], feasible_count, sample_size):
+        for begin, end in split_into_runs(window_keys, feasible_count, sample_size):
             places = np.arange(begin, end + sample_size - 1) % feasible_count
             total = self._independent_scores[places]
-            for weight, scorer, _ in keyed:
+            for weight, scorer in self._scorers:
                 total = total + weight * scorer.normalize_in_window(begin, places)
             parts.append(find_best_per_window(total, self._columns[:, places], sample_size))
         return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
@@ -113,7 +113,7 @@ class EveryStart:
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
-        """(3, F): ones, the points that each node lacks to the best of all nodes, and whether it is one of the best."""
+        """(3, F): ones, each node's distance in points from the best of all nodes, and whether it is among the best."""
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
 
@@ -182,10 +182,15 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return the number of domains and the lowest and highest raw score of each window."""
+        """Return the number of domains and the lowest and highest raw score of each window.
+
+        The numbers of domains are also stored in `sizes`, which `normalize_in_window` needs.
+        """
         sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
         self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))
-        least, greatest = np.zeros((2, len(self.rows)), np.int64)
+        least = np.zeros(len(self.rows), np.int64)
+        greatest = np.zeros(len(self.rows), np.int64)
+        # The raw scores depend on the numbers of domains, so each combination of numbers is handled on its own.
         for window_sizes in dict.fromkeys(self.sizes):
             matching = np.logical_and.reduce([column == size for column, size in zip(sizes, window_sizes, strict=True)])
             raw = self._get_raw_scores(window_sizes)
@@ -256,9 +261,9 @@ def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
 
 
 def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
-    """Reduce each window with a ufunc such as np.minimum, in a logarithmic number of passes.
+    """Return the reduction of each window by a ufunc such as np.minimum, in a logarithmic number of passes.
 
-    Two windows whose width is a power of two cover each window.
+    Each window is covered by two overlapping windows whose width is a power of two.
     """
     count = len(values) - width + 1
     covered = 1
@@ -332,27 +337,31 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
     each of them only adds the last few places before the middle and the first few places after it.
     """
+    # The places that all windows share.
     count = len(scores) - width + 1
     middle = scores[count - 1 : width]
     top = middle.max()
     common = (columns[:, count - 1 : width] * (middle == top)).sum(axis=1)
     parts = [Best(np.full(count, top), np.repeat(common[:, None], count, axis=1))]
+
+    # Each window's places before and after the shared places. The last and the first window have none, respectively.
     if count > 1:
         nothing = np.zeros((len(columns), 1), np.int64)
         tops, sums = _find_best_of_prefixes(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
         parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
         tops, sums = _find_best_of_prefixes(scores[width:], columns[:, width:])
         parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
+
     best = np.max([part.top for part in parts], axis=0)
-    return Best(
-        best, sum((part.sums * (part.top == best) for part in parts[1:]), parts[0].sums * (parts[0].top == best))
-    )
+    best_sums = np.sum([part.sums * (part.top == best) for part in parts], axis=0)
+    return Best(best, best_sums)
 
 
 def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best of the first score, of the first two scores, and so on."""
+    """Find the best score, and the sums over its places, of the first score, of the first two scores, and so on."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
-    since = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))
+    first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))
+    # Sum over all places that had the top of their prefix, minus those before the present top was reached.
     added = np.cumsum(columns * (scores == tops), axis=1)
-    return Best(tops, added - added[:, since] + columns[:, since])
+    return Best(tops, added - added[:, first_with_top] + columns[:, first_with_top])

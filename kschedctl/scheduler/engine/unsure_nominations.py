@@ -14,18 +14,19 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 KIND = "Nomination"
-SEEN = "only if kube-scheduler saw the pod change since it started"
+SEEN = "only those of pods that changed since kube-scheduler started"
+ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "the nominations of gated pods that count",
-    (("", SEEN), ("1.37", "all")),
+    "nominations of gated pods that count",
+    (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )
 
 
 def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if counting the unsure nominations would change the cycle's answer.
+    """Yield an unknown if counting the unsure nominations would change whether, or where best, the pod fits.
 
-    The framework must not have extenders.
+    Nothing is yielded for a pod that fits nowhere. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
@@ -57,5 +58,6 @@ def _build_unknown(view: Fork, effect: Effect) -> Unknown:
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    reason = f"of gated pods count {SEEN} ({first}{others})"
+    # The reason continues a sentence that starts with the plural of KIND.
+    reason = f"of gated pods count only if the pod changed since kube-scheduler started ({first}{others})"
     return Unknown(Dependency(KIND, effect), Gap(reason))

@@ -139,7 +139,7 @@ class PreScoreResult(NamedTuple, Generic[State_co]):
     state: State_co | None = None
     """Handed to the plugin's Score."""
     skip: bool = False
-    """Whether the plugin does not score this pod."""
+    """Whether the plugin does not score nodes for this pod."""
     reads: Reads | None = None
     """What this answer and the scores depend on, if less than the plugin declares."""
 
@@ -384,11 +384,15 @@ class PluginVerdict(msgspec.Struct, frozen=True):
         return cls(rejected, unresolvable, failed, effective)
 
     def status(self, row: int) -> Status:
-        """Return the plugin's status for the node at `row`."""
+        """Return the plugin's status for the node at `row`, with the worst code and all reasons of its rejections."""
         if not self.rejected[row]:
             return SUCCESS
-        code = Code.UNRESOLVABLE if self.unresolvable[row] else Code.UNSCHEDULABLE
-        code = Code.ERROR if self.failed[row] else code
+        if self.failed[row]:
+            code = Code.ERROR
+        elif self.unresolvable[row]:
+            code = Code.UNRESOLVABLE
+        else:
+            code = Code.UNSCHEDULABLE
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 
@@ -400,3 +404,28 @@ def require_state(state: StateT | None, message: str) -> StateT:
     if state is None:
         raise PluginError(message)
     return state
+
+
+@runtime_checkable
+class CordonRejectingPlugin(Plugin, Protocol):
+    """A plugin that rejects cordoned nodes."""
+
+    def rejects_cordoned(self, info: PodInfo) -> bool:
+        """Return whether Filter rejects every cordoned node for the pod."""
+
+
+@runtime_checkable
+class CordonDependentPlugin(Plugin, Protocol):
+    """A plugin whose answers about other nodes may change when a node is cordoned."""
+
+    def depends_on_cordons(self, info: PodInfo) -> bool:
+        """Return whether cordoning a node changes the answers about other nodes."""
+
+
+def has_only_local_cordon_effect(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
+    """Return whether cordoning a node only keeps the pod off that node. Valid for in-tree plugins only."""
+    if not any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters):
+        return False
+    return not any(
+        offers(plugin, CordonDependentPlugin) and plugin.depends_on_cordons(info) for plugin in (*filters, *scorers)
+    )

@@ -52,8 +52,10 @@ def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
 
 
 def required(path: str, problem: str = "") -> str:
-    """Return the message for a missing or empty field."""
-    return f"{path}: Required value" + (f": {problem}" if problem else "")
+    """Return the message for a missing or empty field, followed by the problem if there is more to say."""
+    if not problem:
+        return f"{path}: Required value"
+    return f"{path}: Required value: {problem}"
 
 
 def forbidden(path: str, problem: str) -> str:
@@ -62,9 +64,10 @@ def forbidden(path: str, problem: str) -> str:
 
 
 def validate_qualified_name(path: str, name: str) -> list[str]:
-    """Return an error if the name cannot be a label key or a resource name."""
-    rule = "must be a qualified name: [DNS subdomain/]name, of letters, digits, '-', '_' and '.'"
-    return [] if is_qualified_name(name) else [invalid(path, name, rule)]
+    """Return a list with the error for a name that cannot be a label key or a resource name, else an empty list."""
+    if is_qualified_name(name):
+        return []
+    return [invalid(path, name, "must be a qualified name: [DNS subdomain/]name, of letters, digits, '-', '_' and '.'")]
 
 
 def _to_json(value: object) -> str:

@@ -31,8 +31,7 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0
@@ -134,7 +133,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
         """
         return cls()
 
-    if TYPE_CHECKING:  # so that type checkers see that what one point leaves is what the others get
+    if TYPE_CHECKING:  # lets type checkers compare the state that one extension point returns with what others accept
 
         def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]: ...
 
@@ -157,16 +156,16 @@ PluginClass = type[DeclaredPlugin[Any, Any]]
 
 
 class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
-    """A plugin whose answer about a node depends only on that node's row. It may be shown a subset of the nodes."""
+    """A plugin whose answer about a node depends only on that node's row, so that it may be given some nodes only."""
 
     def room_helps(self, view: Fork) -> bool:
         """Return whether removing pods from a node never makes Filter reject it."""
         return False
 
-    reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # it is shown less, and says so in its types
+    reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # narrower than in the base class
     """Always Reads.OWN_ROW."""
 
-    if TYPE_CHECKING:  # so that one which looks at a whole Fork is refused by type checkers
+    if TYPE_CHECKING:  # lets type checkers reject a plugin that needs a whole Fork
 
         def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[FilterState]: ...
 
@@ -230,14 +229,16 @@ class Declaration(msgspec.Struct, frozen=True):
         points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
         args_type = self.args_type if minor >= self.args_since else None
         make = self.make if minor >= self.replayed_since else None
-        is_unchanged = points == self.points and args_type is self.args_type and make is self.make
-        return self if is_unchanged else replace(self, points=points, args_type=args_type, make=make)
+        if points == self.points and args_type is self.args_type and make is self.make:
+            return self
+        return replace(self, points=points, args_type=args_type, make=make)
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Return whether the plugin is enabled in a profile that lists no plugins."""
         minor = gates.release.version_for(f"plugin {self.name}").minor
-        last = minor if self.default_until is None else self.default_until
-        return minor <= last and (self.gate is None or gates.enabled(self.gate))
+        if self.default_until is not None and minor > self.default_until:
+            return False
+        return self.gate is None or gates.enabled(self.gate)
 
     @property
     def all_kinds(self) -> tuple[str, ...]:
@@ -306,8 +307,10 @@ def _uses_devices(spec: PodSpec) -> bool:
 def _iter_resource_names(spec: PodSpec) -> Iterator[str]:
     """Yield the names of all resources in the pod's requests, limits and overhead."""
     yield from spec.overhead
-    containers = [container.resources for container in (*spec.containers, *spec.init_containers)]
-    for resources in (*containers, *([spec.resources] if spec.resources else ())):
+    requirements = [container.resources for container in (*spec.containers, *spec.init_containers)]
+    if spec.resources:
+        requirements.append(spec.resources)
+    for resources in requirements:
         yield from resources.requests
         yield from resources.limits
 
@@ -329,8 +332,10 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
     kinds = list(ALWAYS_READ)
     for plugin in plugins:
         kinds += plugin.kinds
-        gated = ((kind, gate.at(gates.release)) for kind, gate in plugin.gated_kinds.items())
-        kinds += (kind for kind, gate in gated if gate in GATE_STAGES and gates.enabled(gate))
+        for kind, gate_by_version in plugin.gated_kinds.items():
+            gate = gate_by_version.at(gates.release)
+            if gate in GATE_STAGES and gates.enabled(gate):
+                kinds.append(kind)
     return tuple(dict.fromkeys(kinds))
 
 
@@ -341,13 +346,13 @@ def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}
-    absent = {trait for trait in traits if not any(map(trait.has_trait, pod_specs))}
-    needed: set[str] = set()
+    absent_traits = {trait for trait in traits if not any(map(trait.has_trait, pod_specs))}
+    needed_kinds: set[str] = set()
     reason_by_kind: dict[str, str] = {}
     for plugin in plugin_list:
         trait = plugin.kinds_matter_to
-        if trait in absent:
+        if trait in absent_traits:
             reason_by_kind.update(dict.fromkeys(plugin.all_kinds, trait.absence_reason))
         else:
-            needed.update(plugin.all_kinds)
-    return {kind: reason for kind, reason in reason_by_kind.items() if kind not in needed}
+            needed_kinds.update(plugin.all_kinds)
+    return {kind: reason for kind, reason in reason_by_kind.items() if kind not in needed_kinds}

@@ -79,32 +79,42 @@ ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EIT
 
 
 def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
-    """Return the dependencies of an answer about the pod that the cluster does not cover."""
+    """Return the distinct dependencies of an answer about the pod on objects that were not read."""
     objects = view.objects
     if not objects.gaps:
         return ()
-    common_dependencies = (*ALWAYS_NEEDED, *_find_manifest_dependencies(info.pod, view))
-    unread = [Unknown(dependency, gap) for dependency in common_dependencies if (gap := objects.gap(dependency.kind))]
+    unknowns: list[Unknown] = []
+    for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
+        gap = objects.gap(dependency.kind)
+        if gap:
+            unknowns.append(Unknown(dependency, gap))
     for plugin in plugins:
-        if offers(plugin, DependentPlugin):
-            dependencies = dict.fromkeys(plugin.dependencies(info, view))
-            gaps = ((dependency, objects.gap(dependency.kind, info.namespace)) for dependency in dependencies)
-            unread += [Unknown(dependency, gap, plugin.name) for dependency, gap in gaps if gap]
-    return tuple(dict.fromkeys(unread))
+        if not offers(plugin, DependentPlugin):
+            continue
+        for dependency in dict.fromkeys(plugin.dependencies(info, view)):
+            gap = objects.gap(dependency.kind, info.namespace)
+            if gap:
+                unknowns.append(Unknown(dependency, gap, plugin.name))
+    return tuple(dict.fromkeys(unknowns))
 
 
-def find_plugins_not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
-    """Return the plugins that are not asked because unread objects could make them reject nodes falsely."""
+def find_plugins_not_asked(unknowns: Iterable[Unknown]) -> frozenset[str]:
+    """Return the names of plugins that are not asked because unread objects could make them reject nodes falsely."""
     return frozenset(
-        unknown.plugin for unknown in unread if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
+        unknown.plugin for unknown in unknowns if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
     )
 
 
-def _find_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
-    """Yield the kinds from which the API server completes a pod that does not exist yet."""
+def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
+    """Yield dependencies on the kinds from which the API server would fill in missing fields of the pod.
+
+    These are RuntimeClass for a pod that is not created yet and names an unread class, and PriorityClass for a pod
+    without a priority.
+    """
     spec = pod.spec
-    runtime_classes = {class_.metadata.name for class_ in view.objects.of("RuntimeClass")}
-    if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *runtime_classes):
-        yield Dependency("RuntimeClass", Effect.EITHER)
+    if pod.metadata.creation_timestamp is None and spec.runtime_class_name is not None:
+        runtime_classes = {class_.metadata.name for class_ in view.objects.of("RuntimeClass")}
+        if spec.runtime_class_name not in runtime_classes:
+            yield Dependency("RuntimeClass", Effect.EITHER)
     if spec.priority is None:
         yield Dependency("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)

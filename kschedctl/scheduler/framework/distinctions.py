@@ -35,12 +35,16 @@ class Distinction(NamedTuple):
         if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
         values = domain_values.take(codes)
-        return values if self.domains.complete else np.where(codes < 0, 0, values)
+        if self.domains.complete:
+            return values
+        return np.where(codes < 0, 0, values)
 
     def value_at(self, row: int) -> int:
-        """Return the value of one row's domain, or 0 if it is in none."""
+        """Return the value of the domain of the node at `row`, or 0 if the node is in no domain."""
         code = self.domains.codes[row]
-        return int(self.values()[code]) if code >= 0 else 0
+        if code < 0:
+            return 0
+        return int(self.values()[code])
 
 
 class RowVerdicts(Protocol):

@@ -1,19 +1,22 @@
 """Cluster events that move pods back to the scheduling queue, and the queueing hints with which plugins answer them.
 
-Upstream: staging/src/k8s.io/kube-scheduler/framework/types.go and pkg/scheduler/framework/types.go (v1.36).
+For users, plugins describe in words which changes make the queue retry a pod. Upstream:
+staging/src/k8s.io/kube-scheduler/framework/types.go and pkg/scheduler/framework/types.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntFlag, StrEnum
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -35,7 +38,7 @@ class ActionType(IntFlag):
     UPDATE_POD_TOLERATION = 1 << 10
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
-    UPDATE = (1 << 13) - 4
+    UPDATE = (1 << 13) - 4  # all actions except ADD and DELETE
     ALL = (1 << 13) - 1
 
     @property
@@ -80,9 +83,10 @@ class ClusterEvent(NamedTuple):
 
     def covers(self, event: ClusterEvent) -> bool:
         """Return whether a registration for this event includes `event`, which is the same or more specific."""
-        same_resource = self.resource == event.resource or (self.resource == POD and event.resource in POD_RESOURCES)
+        if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
+            return False
         shared_actions = self.action & event.action
-        return same_resource and (bool(shared_actions) if event.broad else shared_actions == event.action)
+        return bool(shared_actions) if event.broad else shared_actions == event.action
 
 
 STRING_MAPS = ("labels", "annotations")
@@ -106,16 +110,18 @@ class ChangedObject(NamedTuple):
         return self.old if self.new is None else self.new
 
     def differs(self, *path: str) -> bool:
-        """Return whether an update changed the field at a path of snake_case names. An absent field equals an empty
-        one.
+        """Return whether an update changed the field at a path of snake_case names.
+
+        An absent field equals an empty field. The JSON documents are compared if they are known.
         """
         if self.documents is None:
-            old, new = (_get_attribute(state, path) for state in (self.old, self.new))
+            old, new = _get_attribute(self.old, path), _get_attribute(self.new, path)
             return bool(old or new) and old != new
-        old, new = (_get_json_field(document, path) for document in self.documents)
+        old_document, new_document = self.documents
+        old_json, new_json = _get_json_field(old_document, path), _get_json_field(new_document, path)
         if path[-1] in STRING_MAPS:
-            return _read_string_map(old) != _read_string_map(new)
-        return bool(_drop_empty(old) != _drop_empty(new))
+            return _read_string_map(old_json) != _read_string_map(new_json)
+        return bool(_drop_empty(old_json) != _drop_empty(new_json))
 
 
 class QueueingHint(StrEnum):
@@ -142,8 +148,8 @@ class ClusterEventWithHint(NamedTuple):
     kind: str
     action: ActionType
     hint: HintFunction | None = None
-    spares: SkipPredicate | None = None
-    """Tells for which pods the hint is Skip without looking at the change."""
+    always_skips: SkipPredicate | None = None
+    """Returns whether the hint is Skip for a pod whatever the change is."""
 
     @property
     def event(self) -> ClusterEvent:
@@ -156,24 +162,24 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "of what events are sorted out, as without queueing hints, before the hints are asked",
+    "kinds of objects whose events the queue pre-checks before it calls queueing hints",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
 EVERY_UPDATE = ByVersion(
-    "whether plugins that need to know of some updates of nodes ask for all of them", (("", True), ("1.32", False))
+    "plugins that need some kinds of node updates register for all of them", (("", True), ("1.32", False))
 )
 UPDATED_NODES_AS_NEW = ByVersion(
-    "whether NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread take changed nodes for new ones",
+    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat changed nodes as new ones",
     (("", True), ("1.32", False)),
 )
 KINDS_OF_PODS = ByVersion(
-    "whether plugins may ask for events of assigned, unscheduled and their own pods apart",
+    "plugins can register separately for events of assigned pods, of unscheduled pods and of the rejected pod itself",
     (("", False), ("1.37", True)),
     "#135905",
 )
 UPDATES_OF_PODS = ByVersion(
-    "which updates of pods are events of their own: plugins that need to know of others ask for all",
+    "kinds of pod updates for which plugins can register separately",
     (
         ("", ()),
         ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
@@ -193,17 +199,18 @@ UPDATES_OF_PODS = ByVersion(
 
 def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
     """Return the resources whose events the queue checks itself before it calls the plugins' hints."""
-    by_hints = gates.enabled(QUEUEING_HINTS)
-    return frozenset(PRE_CHECKED.at(gates.release) if by_hints else PRE_CHECKED_WITHOUT_HINTS)
+    if not gates.enabled(QUEUEING_HINTS):
+        return frozenset(PRE_CHECKED_WITHOUT_HINTS)
+    return frozenset(PRE_CHECKED.at(gates.release))
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
     """Return the pod actions to register for. Versions without a specific event need all updates."""
-    specific_updates = UPDATES_OF_PODS.at(gates.release)
-    updates = (
-        action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in requested
-    )
-    return requested if all(update.label in specific_updates for update in updates) else requested | ActionType.UPDATE
+    known_updates = UPDATES_OF_PODS.at(gates.release)
+    requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
+    if all(update.label in known_updates for update in requested_updates):
+        return requested
+    return requested | ActionType.UPDATE
 
 
 def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
@@ -215,37 +222,48 @@ def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
-    label_and_taint_updates = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-    return requested | label_and_taint_updates if NODE in list_pre_checked_resources(gates) else requested
+    if NODE in list_pre_checked_resources(gates):
+        return requested | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    return requested
 
 
 def adapt_node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
-    """Wrap a node hint so that versions with UPDATED_NODES_AS_NEW treat an updated node as a new one."""
+    """Wrap a node hint so that versions with UPDATED_NODES_AS_NEW treat an updated node as a new one.
+
+    In other versions, the hint is returned unchanged.
+    """
     return partial(_call_hint_as_if_added, hint) if UPDATED_NODES_AS_NEW.at(gates.release) else hint
 
 
 def _call_hint_as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Call the hint as if the changed object had been added."""
-    return hint(info, change if change.new is None else ChangedObject(change.kind, None, change.new), view)
+    """Call the hint for an updated object as if the object had been added. Deletions are passed on as they are."""
+    if change.new is not None:
+        change = ChangedObject(change.kind, None, change.new)
+    return hint(info, change, view)
 
 
 def _get_attribute(value: object, path: tuple[str, ...]) -> object:
-    """Return the attribute at a path."""
+    """Return the value of the nested attribute at a path."""
     for name in path:
         value = getattr(value, name)
     return value
 
 
 def _get_json_field(document: Json, path: tuple[str, ...]) -> Json:
-    """Return the JSON value at a path of snake_case names, or None."""
+    """Return the JSON value at a path of snake_case names, or None if it is absent."""
+    value = document
     for name in path:
-        document = document.get(_to_camel_case(name)) if isinstance(document, Mapping) else None
-    return document
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(_to_camel_case(name))
+    return value
 
 
 def _read_string_map(document: Json) -> dict[str, str]:
-    """Return labels or annotations as Go reads them, with null as an empty string."""
-    return {key: value or "" for key, value in document.items()} if isinstance(document, Mapping) else {}
+    """Return labels or annotations as Go reads them: null values are empty strings, and other JSON is an empty map."""
+    if not isinstance(document, Mapping):
+        return {}
+    return {key: value or "" for key, value in document.items()}
 
 
 def _to_camel_case(name: str) -> str:
@@ -255,18 +273,19 @@ def _to_camel_case(name: str) -> str:
 
 
 def _drop_empty(value: Json) -> Json:
-    """Remove nulls and empty strings, lists and objects at every depth. Return None if nothing remains."""
+    """Return the value without null, empty strings, empty lists and empty objects, or None if nothing remains.
+
+    Items of lists are replaced by None instead of being removed.
+    """
     if isinstance(value, Mapping):
-        fields = {key: remaining for key, inner in value.items() if (remaining := _drop_empty(inner)) is not None}
-        return fields or None
+        fields = {key: _drop_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in fields.items() if inner is not None} or None
     if isinstance(value, list | tuple):
         return [_drop_empty(inner) for inner in value] or None
     return None if value == "" else value
 
 
-NOMINATED_PODS_FREE_ROOM = ByVersion(
-    "whether a pod that was only promised a node frees room when it goes", (("", False), ("1.33", True))
-)
+NOMINATED_PODS_FREE_ROOM = ByVersion("the deletion of a nominated pod frees room", (("", False), ("1.33", True)))
 
 
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:
@@ -275,3 +294,62 @@ def frees_room(pod: Pod, counts_nominated: bool) -> bool:
     A bound pod frees room. With `counts_nominated`, a pod nominated to a node does, too.
     """
     return bool(pod.spec.node_name or (counts_nominated and pod.status.nominated_node_name))
+
+
+ADD, DELETE, UPDATE = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE
+ADD_OR_UPDATE = ADD | UPDATE
+BY_THE_PLUGIN = ActionType(0)
+"""No event: the plugin itself has the pod retried."""
+
+
+class WakeTrigger(NamedTuple):
+    """The description of a change that makes the queue retry a pod."""
+
+    kind: str
+    action: ActionType
+    words: str
+
+
+@runtime_checkable
+class WakingPlugin(Plugin, Protocol):
+    """A plugin that describes the changes that wake pods. Other plugins are described by their registered events."""
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change that wakes a pod rejected by the plugin, with queueing hints."""
+
+
+@runtime_checkable
+class AdmittingPlugin(Plugin, Protocol):
+    """A plugin that keeps pods out of the active queue and reacts only to some of the events that it registers for."""
+
+    def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change after which the plugin lets the pod into the active queue."""
+
+
+def treats_updated_nodes_as_new(gates: FeatureGates) -> bool:
+    """Return whether plugins treat an updated node as a new one in this version."""
+    return UPDATED_NODES_AS_NEW.at(gates.release)
+
+
+def join_words(parts: Sequence[str], last: str = "and") -> str:
+    """Join words with commas and, before the last one, a conjunction.
+
+    >>> join_words(["a", "b", "c"]), join_words(["a"]), join_words(["a", "b"], "or")
+    ('a, b and c', 'a', 'a or b')
+    """
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def describe_selected_labels(selector: Selector) -> str:
+    """Describe the labels of the pods that a selector selects, in words that follow "pods".
+
+    >>> describe_selected_labels(Selector()), describe_selected_labels(Selector(matches_nothing=True))
+    ('with any labels', 'that no selector selects')
+    """
+    if selector.matches_nothing:
+        return "that no selector selects"
+    if not selector.requirements:
+        return "with any labels"
+    return f"with {selector}"

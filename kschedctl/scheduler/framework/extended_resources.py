@@ -31,17 +31,18 @@ def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, Devic
     """Index DeviceClasses by the resource names that they back.
 
     If several classes name a resource, the newest wins. If several were created at the same time, the first wins.
+    A class that loses is not found by its own name either.
     """
-    device_classes: dict[str, DeviceClass] = {}
+    classes_by_resource: dict[str, DeviceClass] = {}
     for device_class in classes:
         resource = device_class.spec.extended_resource_name
-        rival = device_classes.get(resource) if resource is not None else None
-        if rival is not None and _get_creation_time(device_class) <= _get_creation_time(rival):
-            continue
         if resource is not None:
-            device_classes[resource] = device_class
-        device_classes[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
-    return device_classes
+            rival = classes_by_resource.get(resource)
+            if rival is not None and _get_creation_time(device_class) <= _get_creation_time(rival):
+                continue
+            classes_by_resource[resource] = device_class
+        classes_by_resource[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
+    return classes_by_resource
 
 
 def find_backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
@@ -69,25 +70,36 @@ def build_device_requests(
 ) -> tuple[DeviceRequest, ...]:
     """Build device requests for resources that the node has only as devices, sorted by name.
 
-    Each regular container gets devices of its own. Init containers share devices with later containers and with each
-    other.
+    Each regular container and sidecar gets devices of its own. Other init containers share devices with later
+    containers and with each other.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    is_brief = [i < len(pod.spec.init_containers) and not is_sidecar(c) for i, c in enumerate(containers)]
     requests: list[DeviceRequest] = []
-    for resource in sorted(resources):
-        lasting = [
-            0 if brief else _parse_requested_amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)
-        ]
-        largest: tuple[int, int] | None = None
-        for i, container in enumerate(containers):
-            missing = _parse_requested_amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
-            if missing > 0 and (largest is None or missing > largest[1]):
-                largest = (i, missing)
-        lasting_requests = [(i, amount) for i, amount in enumerate(lasting) if amount]
-        for i, count in lasting_requests + ([largest] if largest else []):
+    for resource in resources:
+        for i, count in _count_devices_by_container(pod, resource).items():
             requests.append(_build_request(i, containers[i], resource, classes[resource], count))
     return tuple(sorted(requests, key=lambda request: request.name))
+
+
+def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
+    """Return how many devices to request for each container, by its index among all containers."""
+    num_init = len(pod.spec.init_containers)
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    amounts = [_parse_requested_amount(container, resource) for container in containers]
+    is_short_lived = [i < num_init and not is_sidecar(container) for i, container in enumerate(containers)]
+    counts = {i: amount for i, amount in enumerate(amounts) if amount and not is_short_lived[i]}
+
+    # The devices of later containers are not in use yet when a short-lived init container runs.
+    largest_missing = 0
+    neediest = -1
+    for i, amount in enumerate(amounts):
+        if is_short_lived[i]:
+            missing = amount - sum(count for j, count in counts.items() if j > i)
+            if missing > largest_missing:
+                largest_missing, neediest = missing, i
+    if largest_missing:
+        counts[neediest] = largest_missing
+    return counts
 
 
 def _parse_requested_amount(container: Container, resource: str) -> int:
@@ -99,7 +111,7 @@ def _parse_requested_amount(container: Container, resource: str) -> int:
 def _build_request(
     index: int, container: Container, resource: str, device_class: DeviceClass, count: int
 ) -> DeviceRequest:
-    """Build the request of one container for one resource."""
+    """Build the request of one container for one resource, named after their positions as upstream does."""
     position = sorted(container.resources.requests).index(resource)
     exactly = ExactDeviceRequest(device_class.metadata.name, allocation_mode=EXACT_COUNT, count=count)
     return DeviceRequest(f"container-{index}-request-{position}", exactly)

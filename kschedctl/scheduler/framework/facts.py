@@ -58,6 +58,7 @@ class Said(Fact, frozen=True):
     text: str
 
     def words(self) -> str:
+        """Return the plugin's text."""
         return self.text
 
 
@@ -73,10 +74,15 @@ class Wanted(Detail, frozen=True):
     """Whether the requirement is on a field rather than a label."""
 
     def words(self) -> str:
-        """Return the requirement and the node's value."""
-        values = f" [{', '.join(self.values)}]" if self.values else ""
-        text = f"{self.key} {self.operator}{values} wanted"
-        return text if self.field else f"{text}, {self.actual_text()} found"
+        """Return the requirement and, for a label, what the node has instead.
+
+        >>> Wanted("zone", "In", ("a", "b"), found="c").words(), Wanted("gpu", "Exists").words()
+        ('needs zone In [a, b], has c', 'needs gpu Exists, has no such label')
+        """
+        text = f"needs {self.key} {self.operator}"
+        if self.values:
+            text += f" [{', '.join(self.values)}]"
+        return text if self.field else f"{text}, has {self.actual_text()}"
 
     def actual_text(self) -> str:
         """Return the node's value as text."""
@@ -89,6 +95,7 @@ class TopologyLabelMissing(Fact, frozen=True):
     key: str
 
     def words(self) -> str:
+        """Describe the missing label."""
         return f"the node has no label {self.key}"
 
 

@@ -127,10 +127,10 @@ GATE_DEPENDENCIES: dict[str, tuple[str, ...]] = {
 """Gate -> the gates without which it cannot be on."""
 
 CHECKS_DEPENDENCIES = ByVersion(
-    "whether a gate is refused that depends on one that is off", (("", False), ("1.35", True))
+    "enabling a gate that depends on a disabled gate is an error", (("", False), ("1.35", True))
 )
 HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
-    "the gates without which UserNamespacesHostNetworkSupport cannot be on",
+    "gates that UserNamespacesHostNetworkSupport requires",
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
 
@@ -179,7 +179,10 @@ class FeatureGates:
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
     def _find_hint(self, gate: str) -> str:
-        """Return a hint about the versions in which an unrecognized gate exists, or an empty string."""
+        """Return a hint about the versions in which an unrecognized gate exists, or an empty string.
+
+        `gate` may also be an error message, for which there is no hint.
+        """
         if " " in gate:
             return ""
         minors = [minor for minor in MINORS if gate in ALL_GATE_STAGES and get_stage(gate, minor).known]
@@ -187,7 +190,7 @@ class FeatureGates:
             return ""
         if minors[0] > self.minor:
             return f"{gate} needs 1.{minors[0]}"
-        return f"{gate} is gone since 1.{minors[-1] + 1}"
+        return f"{gate} was removed in 1.{minors[-1] + 1}"
 
     def enabled(self, name: str) -> bool:
         """Return whether a gate is on. Raises KeyError for a name that is not in GATE_STAGES."""
@@ -210,18 +213,21 @@ class FeatureGates:
         return self._compute_states(GATE_STAGES)
 
     def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Compute the state of each gate, including all overrides."""
+        """Compute the state of each gate in `specs`, in the format of GATE_STAGES, including all overrides."""
         overrides = dict(self.overrides or {})
-        broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
+        state_by_maturity = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
         stages = {
             name: find_stage(spec, self.release.version_for(f"gate {name}").minor) for name, spec in specs.items()
         }
-        states = {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
-        merged = {name for name in MERGED_GATES.keys() & stages.keys() if stages[name].maturity == "removed"}
-        return states | {name: states[MERGED_GATES[name]] for name in merged}
+        states = {name: state_by_maturity.get(stage.maturity, stage.on) for name, stage in stages.items()}
+        states.update(overrides)
+        for name, successor in MERGED_GATES.items():
+            if name in stages and stages[name].maturity == "removed":
+                states[name] = states[successor]
+        return states
 
     def _validate(self) -> Iterator[str]:
-        """Yield the scheduler's errors about the overrides."""
+        """Yield the scheduler's errors about the overrides, in alphabetical order of the gates."""
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _BROADCASTS and name not in ALL_GATE_STAGES:
                 yield f"unrecognized feature gate: {name}"
@@ -236,11 +242,10 @@ class FeatureGates:
         """Yield an error for each enabled gate that depends on a disabled one."""
         states = self._compute_states(ALL_GATE_STAGES)
         known_gates = {name for name in ALL_GATE_STAGES if get_stage(name, self.minor).known}
-        host_network = {"UserNamespacesHostNetworkSupport": HOST_NETWORK_NEEDS.at(self.release)}
-        for name, required in {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES, **host_network}.items():
-            disabled = [
-                requirement for requirement in required if requirement in known_gates and not states[requirement]
-            ]
+        dependencies = {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES}
+        dependencies["UserNamespacesHostNetworkSupport"] = HOST_NETWORK_NEEDS.at(self.release)
+        for name, required_gates in dependencies.items():
+            disabled = [gate for gate in required_gates if gate in known_gates and not states[gate]]
             if states[name] and disabled:
                 yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
 
@@ -265,11 +270,17 @@ def get_stage(name: str, minor: int) -> Stage:
 
 @lru_cache(maxsize=1024)
 def find_stage(stages: str, minor: int) -> Stage:
-    """Return the stage in version 1.minor from stages in the format of GATE_STAGES."""
+    """Return the stage in version 1.minor, given `stages` in the format of GATE_STAGES.
+
+    Before the first stage, the maturity is `pre-alpha`.
+    """
     current = _UNKNOWN_YET
     for spec in stages.split(", "):
         version, maturity, *flags = spec.split()
-        if int(version.removeprefix("1.")) <= minor:
-            stays = maturity == "removed" and current.on
-            current = Stage(maturity, on=maturity == "GA" or "on" in flags or stays, locked="locked" in flags)
+        if int(version.removeprefix("1.")) > minor:
+            break
+        on = maturity == "GA" or "on" in flags
+        if maturity == "removed":
+            on = current.on
+        current = Stage(maturity, on=on, locked="locked" in flags)
     return current

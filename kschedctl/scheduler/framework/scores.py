@@ -1,4 +1,4 @@
-"""Integer arithmetic of scores, as Go does it."""
+"""Integer arithmetic on scores with the rounding of Go."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ FEW = 32
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
-    """Scale scores so that the largest becomes 100. With `reverse`, 0 becomes 100 instead.
+    """Scale scores so that the largest becomes 100. With `reverse`, the largest becomes 0 and a score of 0 becomes 100.
 
-    Upstream: plugins/helper/normalize_score.go.
+    If no score is positive, the scores are returned unchanged or, with `reverse`, all are 100. Upstream:
+    plugins/helper/normalize_score.go.
 
     >>> normalize_by_max(np.array([0, 1, 3])).tolist(), normalize_by_max(np.array([0, 1, 3]), reverse=True).tolist()
     ([0, 33, 100], [100, 67, 0])
@@ -45,19 +46,20 @@ def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
     >>> truncating_divide(np.array([7, -7]), 2).tolist()
     [3, -3]
     """
-    quotient = dividend // divisor
-    rounded_down = ((dividend < 0) != (np.asarray(divisor) < 0)) & (quotient * divisor != dividend)
-    towards_zero: Scores = quotient + rounded_down
-    return towards_zero
+    floor = dividend // divisor
+    is_negative = (dividend < 0) != (np.asarray(divisor) < 0)
+    is_inexact = floor * divisor != dividend
+    quotient: Scores = floor + (is_negative & is_inexact)  # numpy rounds down, which is away from zero here
+    return quotient
 
 
 def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
-    """Round non-negative values as Go's math.Round does, halves up.
+    """Round non-negative values as Go's math.Round does, halves up. Adding 0.5 would round 0.49999999999999994 up.
 
     >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
     [1, 2, 2, 0]
     """
-    halves = (values + values).astype(np.int64)
+    halves = (values + values).astype(np.int64)  # doubling is exact
     halves += 1
     halves >>= 1
     return halves

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
-from kschedctl.cluster import drop_nulls
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -45,6 +45,7 @@ def decode_strictly(document: object, target_type: type[T], path: str = "") -> T
     try:
         return convert_builtins(drop_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:
+        # msgspec's message is such as "Expected `int | null`, got `str` - at `$.profiles[0].weight`".
         problem, _, location = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise ConfigurationError(problem[:1].lower() + problem[1:], where=f"{path}{location}".lstrip(".")) from None
 
@@ -56,12 +57,12 @@ def find_unknown_fields(document: object, target_type: type, minor: int) -> list
 
 def list_fields(struct_type: type[msgspec.Struct], minor: int) -> list[str]:
     """Return the fields that a document of a type may have in a minor version."""
-    names = {field.encode_name: None for field in msgspec.structs.fields(struct_type)}
+    names = [field.encode_name for field in msgspec.structs.fields(struct_type)]
     return [name for name in names if not any(iter_unknown_fields({name: None}, struct_type, minor))]
 
 
 def split_path(path: str) -> tuple[str | int, ...]:
-    """Split a path into field names and indices.
+    """Split a path into field names and indices. Other characters are skipped.
 
     >>> split_path("profiles[0].plugins")
     ('profiles', 0, 'plugins')
@@ -71,7 +72,7 @@ def split_path(path: str) -> tuple[str | int, ...]:
 
 
 def _decode_custom(target_type: type, value: object) -> GoDuration:
-    """Decode types that msgspec does not know."""
+    """Decode a value of a type that msgspec does not know, which can only be GoDuration. Raises ValueError."""
     if target_type is GoDuration:
         return GoDuration.parse(value)
     raise NotImplementedError(target_type)

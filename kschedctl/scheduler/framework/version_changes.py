@@ -22,9 +22,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
     """Return the distinct ByVersion objects of these modules and packages, in order of the submodules' names."""
-    changes_by_id: dict[int, ByVersion[object]] = {}
-    for module in (module for name in names for module in _import_with_submodules(name)):
-        changes_by_id.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
+    changes_by_id: dict[int, ByVersion[object]] = {}  # several modules can import the same object
+    for name in names:
+        for module in _import_with_submodules(name):
+            changes_by_id.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
     return tuple(changes_by_id.values())
 
 
@@ -58,12 +59,11 @@ class NotedChange(NamedTuple):
 
 
 def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield the unknowns that changes known only from release notes add to an answer about a pod."""
-    by_effect: dict[Effect, list[str]] = {}
+    """Yield an unknown for each effect of the changes, known only from release notes, that concern the pod."""
+    pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:
         if change.concerns(info, view):
-            by_effect.setdefault(change.effect, []).append(change.change.upstream)
-    for effect, requests in by_effect.items():
-        yield Unknown(
-            Dependency(RELEASE_NOTE_KIND, effect), Gap(ONLY_IN_RELEASE_NOTES.format(", ".join(dict.fromkeys(requests))))
-        )
+            pull_requests_by_effect.setdefault(change.effect, []).append(change.change.upstream)
+    for effect, pull_requests in pull_requests_by_effect.items():
+        distinct = ", ".join(dict.fromkeys(pull_requests))
+        yield Unknown(Dependency(RELEASE_NOTE_KIND, effect), Gap(ONLY_IN_RELEASE_NOTES.format(distinct)))

@@ -32,9 +32,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
-REGISTERS_POD_EVENTS = ByVersion(
-    "whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True))
-)
+REGISTERS_POD_EVENTS = ByVersion("a deleted pod is a wake-up event", (("", False), ("1.34", True)))
 
 
 class PreemptionMessage(StrEnum):
@@ -45,7 +43,7 @@ class PreemptionMessage(StrEnum):
 
 
 PREEMPTION_MESSAGE = ByVersion(
-    "what is said of a pod that preempts",
+    "message about a pod that preempts",
     (("", PreemptionMessage.NONE), ("1.37", PreemptionMessage.PLACEMENT_FOUND)),
     "#140180",
 )
@@ -87,7 +85,7 @@ class DefaultPreemption(PreemptionPlugin):
         AS_GROUPS,
     )
     without = "pods of high priority evict nobody"
-    takes_less_time = "spare it pods that cannot win, by preemptionPolicy: Never"
+    takes_less_time = "set preemptionPolicy: Never for pods that preemption cannot help"
     prefix = "preemption: "
     kinds = ("PodDisruptionBudget",)
     points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it
@@ -97,6 +95,7 @@ class DefaultPreemption(PreemptionPlugin):
         self.args, self.topology_aware, self.workload_aware = args, topology_aware, workload_aware
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the deletion of pods in versions that register for it."""
         if gates.enabled("SchedulerAsyncPreemption") and REGISTERS_POD_EVENTS.at(gates.release):
             yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
 
@@ -106,26 +105,34 @@ class DefaultPreemption(PreemptionPlugin):
 
     @classmethod
     def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:
-        names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
-        return cls(args, *map(gates.enabled, names))
+        """Build the plugin with the gates for groups of pods."""
+        return cls(
+            args,
+            topology_aware=gates.enabled("TopologyAwareWorkloadScheduling"),
+            workload_aware=gates.enabled("WorkloadAwarePreemption"),
+        )
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
-        """Return the message of PostFilter for a pod that preempts on a node."""
+        """Return the message of PostFilter for a pod that preempts on a node, empty in versions without a message."""
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
-        return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
+        if message is PreemptionMessage.NONE:
+            return ""
+        return str(message).format(node, victims)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the dependency on PodDisruptionBudgets, which influence the choice of victims."""
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Keep the pod out of the queue while evictions for it are in progress.
+        """Return success unless evictions for the pod or its group are in progress, which keep it out of the queue.
 
-        Snapshots never show such evictions. A replay of the queue does.
+        Such evictions are known only in a replay of the queue, never from a snapshot.
         """
         if not view.preempting or get_preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
-        grouped = self.workload_aware and info.spec.scheduling_group is not None
-        return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
+        is_grouped = self.workload_aware and info.spec.scheduling_group is not None
+        reason = GROUP_PREEMPTION_UNDER_WAY if is_grouped else PREEMPTION_UNDER_WAY
+        return Status(Code.UNRESOLVABLE, (reason,))
 
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
@@ -133,33 +140,43 @@ class DefaultPreemption(PreemptionPlugin):
         A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
         """
         pod, view = cycle.info.pod, cycle.view
-        if group_reason := find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware):
+        group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)
+        if group_reason:
             return Ineligible(group_reason)
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
-        lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
-        if any(is_being_preempted(view.pods.objects[position]) for position in lower):
-            return Ineligible(TERMINATING, tuple(_iter_terminating(lower, view)))
+        lower_priority_pods = [
+            position
+            for position in view.pods_on(row)
+            if view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
+        ]
+        if any(is_being_preempted(view.pods.objects[position]) for position in lower_priority_pods):
+            return Ineligible(TERMINATING, tuple(_iter_terminating(lower_priority_pods, view)))
         return None
 
     def select_victims(self, cycle: Cycle) -> LowerPriority:
+        """Return the selection of all pods of lower priority as possible victims."""
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:
-        """Return the number of candidate nodes after which the dry run stops."""
+        """Return the number of candidate nodes, of `nodes` in total, after which the dry run stops."""
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
 
 def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
-    """Return whether the victims of PostFilter are evicted while the scheduler continues."""
-    post_filter_result = outcome.results.get(DefaultPreemption.name)
-    return bool(post_filter_result and post_filter_result.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
+    """Return whether DefaultPreemption nominated a node and its victims are evicted while the scheduler continues."""
+    result = outcome.results.get(DefaultPreemption.name)
+    if result is None or not result.nominated_node:
+        return False
+    return gates.enabled("SchedulerAsyncPreemption")
 
 
 def _iter_terminating(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
-    """Yield the positions of the pods that are being deleted."""
-    return (p for p in positions if view.pods.objects[p].metadata.deletion_timestamp is not None)
+    """Yield those of the positions whose pods are being deleted."""
+    for position in positions:
+        if view.pods.objects[position].metadata.deletion_timestamp is not None:
+            yield position

@@ -34,14 +34,21 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     GroupProgress,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
-from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
+from kschedctl.scheduler.engine.pod_groups.victims import find_preemption_role
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    POD,
+    UPDATE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, get_group_key
@@ -50,39 +57,37 @@ GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queu
 TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
 TREE_WITHOUT_QUORUM = 'waiting for composite pod group "{}" tree to meet quorum'
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
-TREES_TRIED_SEPARATELY = (
-    "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
-)
+TREES_TRIED_SEPARATELY = "try their groups in random order, and simulations try each PodGroup by itself"
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "whether GangScheduling asks to be told of PodGroups that need fewer pods", (("", False), ("1.37", True)), "#139279"
+    "a lower minCount of a PodGroup is a wake-up event", (("", False), ("1.37", True)), "#139279"
 )
 QUEUEING_OF_GROUPS = ByVersion(
-    "how the pods of a group stand in the queue",
-    (("", "each by itself; the first takes the others with it"), ("1.37", "as one; replayed as in 1.36")),
+    "pods of a group are queued",
+    (("", "one by one; the first takes the others along"), ("1.37", "as one entry (replayed as in 1.36)")),
     "#138567, #139952",
     "1.37",
 )
 GROUPS_AS_VICTIMS = ByVersion(
-    "how a pod that preempts evicts groups that are disrupted together",
-    (("", "pod by pod"), ("1.37", "as a whole; replayed as in 1.36")),
+    "a preempting pod evicts groups that are disrupted together",
+    (("", "pod by pod"), ("1.37", "as a whole (replayed as in 1.36)")),
     "#137981",
     "1.37",
 )
 COMPOSITE_GATE = ByVersion(
-    "the gate with which groups of groups are placed together, or not at all",
+    "gate for placing groups of groups together or not at all",
     (("", "no such gate"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
 
 
 class GangScheduling(DeclaredPlugin):
-    """Plugin that keeps a pod out of the queue until its gang has minCount pods, and delays binding until they have
-    nodes.
+    """Plugin that makes the pods of a gang wait until minCount of them exist, and until minCount of them have nodes.
 
-    With `permits`, it delays binding at Permit, otherwise at PlacementFeasible.
+    Until then, the pods do not enter the queue and are not bound. With `permits`, binding is delayed at Permit,
+    otherwise at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -110,6 +115,7 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
+        """Build the plugin of the version, which with gate CompositePodGroup is the one for trees of groups."""
         if gates.enabled("CompositePodGroup"):
             return HierarchicalGangScheduling(permits=False)
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
@@ -136,9 +142,13 @@ class GangScheduling(DeclaredPlugin):
         key = get_group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
-        missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
-        pods = f"{missing_pods:,} more pods" if missing_pods > 1 else "another pod"
-        yield WakeTrigger(POD, ADD, f"{pods} of group {name} {'are' if missing_pods > 1 else 'is'} created")
+        missing_pods = 0
+        if gang and key:
+            missing_pods = gang.min_count - find_group_state(view, key).size
+        if missing_pods > 1:
+            yield WakeTrigger(POD, ADD, f"{missing_pods:,} more pods of group {name} are created")
+        else:
+            yield WakeTrigger(POD, ADD, f"another pod of group {name} is created")
         yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
         if gang and REGISTERS_GROUP_UPDATES.at(gates.release):
             yield WakeTrigger("PodGroup", UPDATE, f"minCount of PodGroup {name} is lowered")
@@ -146,43 +156,47 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the dependency on the pod's PodGroup if it is missing."""
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Keep the pod out of the queue until its PodGroup exists and has minCount pods."""
+        """Return success for a pod without a group, and once the pod's PodGroup exists and has minCount pods."""
         key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
         if group is None:
-            return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(key[1]),))
+            _, group_name = key
+            return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(group_name),))
         gang = group.spec.scheduling_policy.gang
         if gang is None or _count_group_pods(info, view, key) >= gang.min_count:
             return SUCCESS
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Let the pod wait until minCount pods of its gang have a node.
+        """Return Wait until minCount pods of the pod's gang have a node, then success.
 
-        Raises PluginError if the PodGroup does not exist.
+        Without `permits` and for pods without a group, return success. Raises PluginError if the PodGroup does not
+        exist.
         """
         key = get_group_key(info.pod) if self.permits else None
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
         if group is None:
-            raise PluginError(NOT_FOUND.format(*key, key[1]))
+            namespace, group_name = key
+            raise PluginError(NOT_FOUND.format(namespace, group_name, group_name))
         gang = group.spec.scheduling_policy.gang
         if gang is None or len(find_group_state(view, key).scheduled) >= gang.min_count:
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return whether the placed and remaining pods of the group reach its minimum.
+        """Return success if the placed pods of the group reach its minimum, and Wait if the remaining ones still can.
 
-        A group without a policy needs one pod, or one group.
+        If they cannot, return Unschedulable. A group without a policy needs one pod, or one group.
         """
         min_count = get_min_count(group)
         if progress.scheduled + progress.remaining < min_count:
@@ -212,13 +226,11 @@ class HierarchicalGangScheduling(GangScheduling):
         if _is_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return
-        key = get_group_key(info.pod)
-        ancestors = [] if key is None else list(iter_ancestors(view, key))
-        name = (
-            f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
-            if ancestors
-            else "its tree"
-        )
+        name = "its tree"
+        ancestors = _list_ancestors(info, view)
+        if ancestors:
+            root_key, _ = ancestors[-1]
+            name = f"the tree of CompositePodGroup {root_key.namespace}/{root_key.name}"
         yield WakeTrigger(POD, ADD, f"another pod of a group of {name} is created")
         yield WakeTrigger("PodGroup", ADD, f"another PodGroup of {name} is created")
         yield WakeTrigger("PodGroup", UPDATE, f"minCount of a PodGroup of {name} is lowered")
@@ -227,21 +239,22 @@ class HierarchicalGangScheduling(GangScheduling):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of missing groups above the pod, or of all groups of a complete tree."""
-        key = get_group_key(info.pod)
-        if key is None:
+        """Yield the kind of the first missing group above the pod, or the kinds of all groups of a complete tree."""
+        if get_group_key(info.pod) is None:
             return
-        ancestors = list(iter_ancestors(view, key))
+        ancestors = _list_ancestors(info, view)
         if not ancestors:
             yield Dependency("PodGroup", Effect.REFUSES)
-        elif find_parent_key(ancestors[-1][1]) is not None:
+            return
+        _, highest_group = ancestors[-1]
+        if find_parent_key(highest_group) is not None:
             yield Dependency("CompositePodGroup", Effect.REFUSES)
         elif len(ancestors) > 1:
             yield Dependency("PodGroup", Effect.EITHER)
             yield Dependency("CompositePodGroup", Effect.EITHER)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Let the pod into the queue once all groups of its group's tree are ready."""
+        """Return success for a pod without a group, and once all groups of its group's tree are ready."""
         key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
@@ -249,15 +262,15 @@ class HierarchicalGangScheduling(GangScheduling):
             tree = build_tree(view, key)
         except PluginError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
-        new = key if view.pods.find_position(info.pod.key) is None else None
-        if has_enough_pods(view, tree, new):
+        is_new = view.pods.find_position(info.pod.key) is None  # then the pod is not among the group's pods yet
+        if has_enough_pods(view, tree, key if is_new else None):
             return SUCCESS
         message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS
         return Status(Code.UNRESOLVABLE, (message,))
 
 
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added pod is in the same group, which it may complete."""
+    """Return whether the added pod is in the same group as the waiting pod."""
     key = get_group_key(info.pod)
     return key is not None and get_group_key(change.new) == key
 
@@ -268,8 +281,8 @@ def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added PodGroup is the pod's."""
-    return get_group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
+    """Return whether the added PodGroup is the pod's own."""
+    return get_group_key(info.pod) == _get_group_key(change)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -279,7 +292,8 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
 
 def _count_group_pods(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
-    return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
+    is_new = view.pods.find_position(info.pod.key) is None
+    return find_group_state(view, key).size + int(is_new)
 
 
 def _is_grouped(info: PodInfo) -> bool:
@@ -303,7 +317,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     for key, positions in pods.by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
-        group_priority = find_group_standing(view, key, as_groups=True).priority
+        group_priority = find_preemption_role(view, key, as_groups=True).priority
         if group_priority is not None:
             yield group_priority
 
@@ -311,18 +325,22 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 # -- trees of groups --------------------------------------------------------------------------------------------------
 
 
-def _is_without_parent(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod's group exists and has no parent."""
+def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup]]:
+    """Return the pod's group and the groups above it, up to the first that is missing. Empty without a group."""
     key = get_group_key(info.pod)
-    ancestors = [] if key is None else list(iter_ancestors(view, key))
-    return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
+    return [] if key is None else list(iter_ancestors(view, key))
+
+
+def _is_without_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group exists and names no parent."""
+    groups = [group for _, group in _list_ancestors(info, view)]
+    return bool(groups) and find_parent_key(groups[0]) is None
 
 
 def _has_parent(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod's group names a parent."""
-    key = get_group_key(info.pod)
-    ancestors = [] if key is None else list(iter_ancestors(view, key))
-    return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
+    """Return whether the pod's group exists and names a parent."""
+    groups = [group for _, group in _list_ancestors(info, view)]
+    return bool(groups) and find_parent_key(groups[0]) is not None
 
 
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -342,8 +360,8 @@ def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObjec
 
 
 def _needs_fewer_pods(change: ChangedObject) -> bool:
-    """Return whether the updated group has a lower minCount than before."""
-    old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
+    """Return whether the updated group has a lower minCount than before. Groups that are no gang have none."""
+    old, new = change.old.spec.scheduling_policy.gang, change.new.spec.scheduling_policy.gang
     return old is not None and new is not None and bool(new.min_count < old.min_count)
 
 
@@ -358,7 +376,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other have the same root after the change."""
+    """Return whether the pod's group and the other group have the same root after the change."""
     pod_group = get_group_key(info.pod)
-    root = find_root_key(view, build_pod_group_key(pod_group)) if pod_group else None
+    if pod_group is None:
+        return False
+    root = find_root_key(view, build_pod_group_key(pod_group))
     return root is not None and root == find_root_key(view, other_key)

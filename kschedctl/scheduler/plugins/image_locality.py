@@ -22,17 +22,17 @@ _MEBIBYTE = 1024 * 1024
 class CountedImages(StrEnum):
     """The images of a pod that count for its score."""
 
-    CONTAINERS = "of containers"
-    CONTAINERS_AND_VOLUMES = "of containers and of image volumes"
+    CONTAINERS = "those of containers"
+    CONTAINERS_AND_VOLUMES = "those of containers and image volumes"
 
 
 SCORED_IMAGES = ByVersion(
-    "the images that count",
+    "images that count",
     (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "the images for each of which up to 1000 MiB count",
+    "images for each of which up to 1000 MiB count",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )
@@ -60,6 +60,7 @@ class ImageLocality(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         return cls(gates.release)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
@@ -76,15 +77,18 @@ class ImageLocality(DeclaredPlugin):
             return np.zeros(len(rows), np.int64)
         image_bytes = np.zeros(len(view.nodes), np.int64)
         for image_state in states:
-            image_bytes[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
+            share_of_nodes = len(image_state.rows) / len(view.nodes)
+            image_bytes[image_state.rows] += int(float(image_state.size) * share_of_nodes)
         max_threshold = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
         bounded = np.minimum(np.maximum(image_bytes[rows], MIN_THRESHOLD), max(max_threshold, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (max_threshold - MIN_THRESHOLD)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the normalized names of the images of the pod's containers."""
         containers = (*info.spec.containers, *info.spec.init_containers)
         return {"images": sorted({normalize_image_name(container.image) for container in containers})}
 
@@ -95,4 +99,5 @@ def normalize_image_name(name: str) -> str:
     >>> normalize_image_name("registry:5000/web"), normalize_image_name("web:1")
     ('registry:5000/web:latest', 'web:1')
     """
-    return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name
+    has_tag = name.rfind(":") > name.rfind("/")  # a colon before the last slash precedes a port
+    return name if has_tag else f"{name}:latest"

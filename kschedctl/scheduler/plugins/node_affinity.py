@@ -43,17 +43,21 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
+    join_words,
     resolve_node_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -80,26 +84,24 @@ class NodeAffinityUnmet(Fact, frozen=True):
     """The unmet requirements of each required term."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
-        'disk=ssd wanted, hdd found; gpu=yes wanted, no such label found'
+        'needs disk=ssd, has hdd; needs gpu=yes, has no such label'
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
-        'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
+        'needs zone In [a, b], has c, and needs pool Exists, has no such label'
         """
         if self.selector:
             return "; ".join(
-                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
-                for unmet_terms in self.selector
+                f"needs {unmet.key}={unmet.values[0]}, has {unmet.actual_text()}" for unmet in self.selector
             )
-        unmet_terms = [" and ".join(requirement.words() for requirement in term) for term in self.terms]
-        remainder = (
-            f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
-            if len(unmet_terms) > MAX_TERMS_SHOWN
-            else ""
-        )
-        sentence = "; or ".join(filter(None, unmet_terms[:MAX_TERMS_SHOWN]))
-        return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
+        alternatives = [", and ".join(unmet.words() for unmet in term) for term in self.terms]
+        shown = [text for text in alternatives[:MAX_TERMS_SHOWN] if text]
+        if not shown:
+            return "no required node affinity term can match"
+        if len(alternatives) > MAX_TERMS_SHOWN:
+            shown.append(_describe_omitted_terms(len(alternatives) - MAX_TERMS_SHOWN))
+        return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels of the nodeSelector, or the labels for which every required term demands some value.
@@ -109,14 +111,15 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """
         if self.selector:
             return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
-        values_by_key = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
-        common_keys = (
-            [key for key in values_by_key[0] if all(key in term for term in values_by_key)] if self.terms else []
-        )
-        return tuple(
-            LabelDemand("its node affinity", key, tuple(value for term in values_by_key for value in term[key]))
-            for key in common_keys
-        )
+        if not self.terms:
+            return ()
+        terms = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
+        demands = []
+        for key in terms[0]:
+            if all(key in values_by_key for values_by_key in terms):
+                accepted = tuple(value for values_by_key in terms for value in values_by_key[key])
+                demands.append(LabelDemand("its node affinity", key, accepted))
+        return tuple(demands)
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):
@@ -129,7 +132,8 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
         """Yield the validation errors of the added affinity."""
         affinity = self.added_affinity or NodeAffinityTerms()
         path = "addedAffinity"
-        if required_terms := affinity.required_during_scheduling_ignored_during_execution:
+        required_terms = affinity.required_during_scheduling_ignored_during_execution
+        if required_terms:
             field_path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
             for term in compile_node_selector(required_terms, field_path).terms:
                 yield from term.errors
@@ -158,22 +162,28 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     reads = Reads.NODES
 
     def __init__(self, added: NodeAffinityTerms | None) -> None:
-        required = added.required_during_scheduling_ignored_during_execution if added else None
-        preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
+        added = added or NodeAffinityTerms()
+        required = added.required_during_scheduling_ignored_during_execution
+        preferred = added.preferred_during_scheduling_ignored_during_execution
         self.added_required = compile_node_selector(required) if required else None
         self.added_preferred = compile_preferred_terms(preferred) if preferred else None
 
     @classmethod
     def make(cls, args: NodeAffinityArgs, gates: FeatureGates) -> Self:
+        """Build the plugin with the profile's addedAffinity."""
         return cls(args.added_affinity)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
-        """Compile the required terms, and narrow the nodes to those that the terms name."""
+        """Compile the required terms, and narrow the nodes to those that the terms name.
+
+        Filter is skipped if neither the pod nor the profile requires anything. A pod whose terms name no common node is
+        unresolvable.
+        """
         terms = _get_required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
         state = compile_required_node_affinity(info.spec)
-        node_names = _find_named_nodes(terms) if terms else None
+        node_names = _find_allowed_node_names(terms) if terms else None
         if node_names is not None and not node_names:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
         return PreFilterResult(node_names=node_names, state=state)
@@ -196,7 +206,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         )
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
-        """Compile the preferred terms, or skip Score if there are none."""
+        """Compile the preferred terms, or skip Score if neither the pod nor the profile has any.
+
+        Raises PluginError for terms that cannot be parsed.
+        """
         preferred = _get_preferred_terms(info.spec)
         if not preferred and self.added_preferred is None:
             return PRE_SCORE_SKIP
@@ -216,32 +229,41 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         return total
 
     def normalize(self, state: CompiledPreferredTerms | None, scores: Scores) -> Scores:
+        """Scale the scores so that the highest one is 100."""
         return normalize_by_max(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the node events after which a rejected pod may become schedulable, with their hint."""
         actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the terms match the node now but did not match it before the change."""
+        """Return whether the terms match the node now, but did not match it before if it existed.
+
+        Of the profile's terms, only the result after the change counts.
+        """
         node: Node = change.new
         if self.added_required is not None and not _match_node(self.added_required, node):
             return False
         required = compile_required_node_affinity(info.spec)
-        return _match_node(required, node) and (change.old is None or not _match_node(required, change.old))
+        if not _match_node(required, node):
+            return False
+        return change.old is None or not _match_node(required, change.old)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         demands = _describe_demands(info, self.added_required is not None)
         if treats_updated_nodes_as_new(gates):
-            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {demands}")
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node with {demands} is added or changes")
             return
         yield WakeTrigger(NODE, ADD, f"a node is added with {demands}")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {demands}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the pod's node affinity in a canonical form, and its nodeSelector."""
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
-        return {"nodeAffinity": affinity and _sign_affinity(affinity), "nodeSelector": info.spec.node_selector}
+        signed_affinity = None if affinity is None else _canonicalize_affinity(affinity)
+        return {"nodeAffinity": signed_affinity, "nodeSelector": info.spec.node_selector}
 
 
 def _match_node(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
@@ -254,42 +276,42 @@ def _match_node(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) 
 
 def _get_required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
     """Return the required terms of the pod's node affinity, or None if it has none."""
-    node_affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return None
+    required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     return None if required is None else required.node_selector_terms
 
 
 def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
     """Return the preferred terms of the pod's node affinity."""
-    node_affinity = spec.affinity.node_affinity if spec.affinity else None
-    return node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else ()
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return ()
+    return spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
 
 
-def _find_named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
+def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     """Return the node names that the terms allow, or None if some term does not select by name."""
     names: set[str] = set()
     for term in terms:
-        fields = [set(f.values or ()) for f in term.match_fields if f.key == NAME_FIELD and f.operator == "In"]
-        if not fields:
+        name_fields = [field for field in term.match_fields if field.key == NAME_FIELD and field.operator == "In"]
+        if not name_fields:
             return None
-        names |= set.intersection(*fields)
+        names |= set.intersection(*(set(field.values or ()) for field in name_fields))
     return frozenset(names)
 
 
 def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     """Build the fact about the unmet labels of the nodeSelector or, if all are met, of the required terms."""
-    labels = view.nodes.objects[row].metadata.labels
-    selector = tuple(
+    labels, name = view.nodes.objects[row].metadata.labels, view.nodes.names[row]
+    unmet_labels = tuple(
         Wanted(key, "In", (value,), labels.get(key))
         for key, value in spec.node_selector.items()
         if labels.get(key) != value
     )
-    if selector:
-        return NodeAffinityUnmet(selector)
+    if unmet_labels:
+        return NodeAffinityUnmet(unmet_labels)
     terms = _get_required_terms(spec) or ()
-    return NodeAffinityUnmet(
-        terms=tuple(tuple(_iter_unmet_requirements(term, labels, view.nodes.names[row])) for term in terms)
-    )
+    return NodeAffinityUnmet(terms=tuple(tuple(_iter_unmet_requirements(term, labels, name)) for term in terms))
 
 
 def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
@@ -300,25 +322,28 @@ def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], 
             yield Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
     for requirement in term.match_fields:
         single_field = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(requirement,)),)))
-        if not any(term.matches({}, name) for term in single_field.terms):  # a faulty one matches nothing
+        if not any(term.matches({}, name) for term in single_field.terms):  # an invalid field matches nothing
             yield Wanted(requirement.key, requirement.operator, requirement.values or (), name, field=True)
 
 
-def _sign_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
-    """Return the required and the preferred terms as strings in a canonical order."""
-    required = affinity.required_during_scheduling_ignored_during_execution
-    terms = required.node_selector_terms if required else ()
-    weighted = affinity.preferred_during_scheduling_ignored_during_execution
-    preferred = sorted(encode((term.weight, _sign_term(term.preference))).decode() for term in weighted)
-    return sorted(encode(_sign_term(term)).decode() for term in terms), preferred
+def _canonicalize_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
+    """Return the required and the preferred terms as strings, each in a canonical order."""
+    node_selector = affinity.required_during_scheduling_ignored_during_execution
+    required_terms = node_selector.node_selector_terms if node_selector else ()
+    required = [encode(_canonicalize_term(term)).decode() for term in required_terms]
+    preferred = [
+        encode((term.weight, _canonicalize_term(term.preference))).decode()
+        for term in affinity.preferred_during_scheduling_ignored_during_execution
+    ]
+    return sorted(required), sorted(preferred)
 
 
-def _sign_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
-    """Return the requirements of a term in a canonical order."""
-    return _sign_requirements(term.match_expressions), _sign_requirements(term.match_fields)
+def _canonicalize_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
+    """Return the expressions and the fields of a term, each in a canonical order."""
+    return _canonicalize_requirements(term.match_expressions), _canonicalize_requirements(term.match_fields)
 
 
-def _sign_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
+def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
     """Return the requirements as sorted strings."""
     return sorted(
         encode((requirement.key, requirement.operator, sorted(requirement.values or ()))).decode()
@@ -327,39 +352,39 @@ def _sign_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]
 
 
 def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
-    """Describe the labels and terms that the pod demands of its node.
+    """Describe the labels and terms that the pod demands of its node, in words that follow "a node with".
 
-    The profile's addedAffinity is mentioned without its terms.
+    Of the required terms, at most MAX_TERMS_SHOWN are described. The profile's addedAffinity is mentioned without its
+    terms.
     """
-    spec = info.spec
-    parts = [f"label {key}={value}" for key, value in spec.node_selector.items()]
-    node_affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
-    if required is not None:
-        terms = [_describe_term(term) for term in required.node_selector_terms]
-        remainder = [_describe_omitted_terms(len(terms) - MAX_TERMS_SHOWN)] if len(terms) > MAX_TERMS_SHOWN else []
-        parts.append(join_words([*filter(None, terms[:MAX_TERMS_SHOWN]), *remainder], "or") or "what no node can have")
+    parts = [f"label {key}={value}" for key, value in info.spec.node_selector.items()]
+    terms = _get_required_terms(info.spec)
+    if terms is not None:
+        alternatives = [text for text in map(_describe_term, terms[:MAX_TERMS_SHOWN]) if text]
+        if len(terms) > MAX_TERMS_SHOWN:
+            alternatives.append(_describe_omitted_terms(len(terms) - MAX_TERMS_SHOWN))
+        parts.append(join_words(alternatives, "or") or "labels that no node can have")
     if has_added_affinity:
         parts.append("what the profile's addedAffinity requires")
     return join_words(parts)
 
 
 def _describe_term(term: NodeSelectorTerm) -> str:
-    """Describe the requirements of a term."""
+    """Describe the requirements of a term, or return an empty string for a term without requirements."""
     expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
     fields = (_describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
 def _describe_requirement(requirement: SelectorRequirement) -> str:
-    """Describe a requirement."""
-    values = requirement.values or ()
-    if requirement.operator == "In" and len(values) == 1:
-        return f"{requirement.key}={values[0]}"
-    if requirement.operator in ("Gt", "Lt"):
-        return f"{requirement.key} {OPERATOR_SYMBOLS[requirement.operator]} {', '.join(values)}"
-    listed_values = f" ({', '.join(values)})" if values else ""
-    return f"{requirement.key} {OPERATOR_SYMBOLS.get(requirement.operator, requirement.operator)}{listed_values}"
+    """Describe a requirement, such as `zone=a`, `zone in (a, b)` or `cores > 4`."""
+    key, operator, values = requirement.key, requirement.operator, requirement.values or ()
+    if operator == "In" and len(values) == 1:
+        return f"{key}={values[0]}"
+    symbol = OPERATOR_SYMBOLS.get(operator, operator)
+    if operator in ("Gt", "Lt"):
+        return f"{key} {symbol} {', '.join(values)}"
+    return f"{key} {symbol} ({', '.join(values)})" if values else f"{key} {symbol}"
 
 
 def _describe_omitted_terms(number: int) -> str:

@@ -19,10 +19,19 @@ from kschedctl.scheduler.framework import (
     require_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    NODE,
+    POD,
+    UPDATE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -31,7 +40,7 @@ RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespa
 MOUNT_OPTIONS = "VolumeBindMountOptions"
 """Needed by pods with bindMountOptions. These are not read, because without the gate (alpha in 1.37) no pod has any."""
 REASON = ByVersion(
-    "the reason for features that a node does not declare",
+    "reason for features that a node does not declare",
     (
         ("", "node declared features check failed - unsatisfied requirements: {}"),
         ("1.36", "node(s) didn't match Pod's required features"),
@@ -41,7 +50,7 @@ REASON = ByVersion(
 
 
 INFERRED_FEATURES: ByVersion[frozenset[str]] = ByVersion(
-    "the features that a pod's spec may need",
+    "features that a pod's spec may need",
     (
         ("", frozenset({RESTART_ALL})),
         ("1.36", frozenset({RESTART_ALL, HOST_NETWORK})),
@@ -57,6 +66,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
     features: tuple[str, ...]
 
     def words(self) -> str:
+        """List the missing features."""
         return f"not declared: {', '.join(self.features)}"
 
 
@@ -84,26 +94,38 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version. It does nothing without its gate."""
         return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
         """Collect the features that the pod requires, or skip Filter if there are none."""
-        required = find_required_features(info.spec) & self.inferred_features
-        return PreFilterResult(state=required) if self.enabled and required else PRE_FILTER_SKIP
+        required = self._find_inferred_features(info.spec)
+        if not self.enabled or not required:
+            return PRE_FILTER_SKIP
+        return PreFilterResult(state=required)
+
+    def _find_inferred_features(self, spec: PodSpec) -> frozenset[str]:
+        """Return the features that the pod requires as far as the version infers them from the spec."""
+        return find_required_features(spec) & self.inferred_features
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection for each reason, with the nodes that lack required features."""
+        """Yield a rejection for each reason, with the nodes that lack required features.
+
+        In older versions the reason names the missing features, so that there are several.
+        """
         if not self.enabled:
             return
         required = require_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
         feature_sets, set_of_node = view.nodes.declared_features
-        missing_features = [tuple(sorted(required - set(features))) for features in feature_sets]
-        reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in missing_features]
-        for reason in dict.fromkeys(filter(None, reasons)):
-            rejected = np.array([text == reason for text in reasons], np.bool_)[set_of_node]
-            yield Rejection(
-                rejected, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(missing_features[set_of_node[row]])
-            )
+        missing_by_set = [tuple(sorted(required - set(features))) for features in feature_sets]
+        reason_by_set = [self.reason.format(", ".join(missing)) if missing else "" for missing in missing_by_set]
+
+        def build_fact(row: int) -> FeaturesNotDeclared:
+            return FeaturesNotDeclared(missing_by_set[set_of_node[row]])
+
+        for reason in dict.fromkeys(filter(None, reason_by_set)):
+            has_reason = np.array([text == reason for text in reason_by_set], np.bool_)
+            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, build_fact)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
@@ -120,30 +142,27 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         """Return whether the pod itself was updated and now requires different features."""
         if not is_same_pod(change.new, info.pod):
             return False
-        old, new = (find_required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
-        return old != new
+        return self._find_inferred_features(change.old.spec) != self._find_inferred_features(change.new.spec)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        required = (
-            join_words(sorted(find_required_features(info.spec) & self.inferred_features)) or "what the pod needs"
-        )
+        required = join_words(sorted(self._find_inferred_features(info.spec))) or "what the pod needs"
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")
-        yield WakeTrigger(
-            NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {required})"
-        )
+        other_features = f"a node declares other features (needed: {required})"
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, other_features)
         yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return {"features": sorted(find_required_features(info.spec) & self.inferred_features)}
+        """Return the features that the pod requires."""
+        return {"features": sorted(self._find_inferred_features(info.spec))}
 
 
 def find_required_features(spec: PodSpec) -> frozenset[str]:
     """Return the features, of all supported versions, that the kubelet must declare to run the pod."""
     required = set()
-    rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
-    if any(rule.action == "RestartAllContainers" for rule in rules):
-        required.add(RESTART_ALL)
+    for container in (*spec.containers, *spec.init_containers):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+            required.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
         required.add(HOST_NETWORK)
     return frozenset(required)

@@ -8,10 +8,16 @@ import numpy as np
 
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, resolve_node_actions
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    NODE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+    resolve_node_actions,
+)
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -25,7 +31,8 @@ class AnotherNodeNamed(Fact, frozen=True):
     node: str
 
     def words(self) -> str:
-        return f"the pod asks for node {self.node}"
+        """Name the node that the pod requests."""
+        return f"the pod requests node {self.node}"
 
 
 class NodeName(DeclaredPlugin):
@@ -41,7 +48,7 @@ class NodeName(DeclaredPlugin):
     reads = Reads.NODES
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of all nodes except the requested one."""
+        """Yield a rejection of all nodes except the requested one, or nothing if the pod requests none."""
         node_name = info.spec.node_name
         if node_name:
             other_nodes = np.ones(len(view.nodes), np.bool_)
@@ -50,10 +57,13 @@ class NodeName(DeclaredPlugin):
             yield Rejection(other_nodes, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the node events after which a rejected pod may become schedulable."""
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        yield WakeTrigger(NODE, ADD, f"a node is added (the pod asks for {info.spec.node_name or 'one by name'})")
+        """Yield the addition of a node, with the name that the pod requests."""
+        yield WakeTrigger(NODE, ADD, f"a node is added (the pod requests {info.spec.node_name or 'one by name'})")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return an empty fragment, since pods with a nodeName are not batched for it."""
         return {}

@@ -13,24 +13,27 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     NOMINATED_PODS_FREE_ROOM,
     POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     frees_room,
+    join_words,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 
 SIDECAR_PORTS = ByVersion(
-    "whether host ports of restartable init containers count",
+    "host ports of restartable init containers count",
     (("", False), ("1.33.6 1.34", True)),
     "#132040, brought back by #133390",
 )
@@ -47,7 +50,7 @@ class HostPortHeld(Fact, frozen=True):
     """The pod that uses the port, as namespace/name."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Name the port and the pod that uses it.
 
         >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
         'TCP port 80 is held by shop/web'
@@ -75,7 +78,10 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[tuple[HostPort, ...]]:
-        return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP
+        """Return the pod's host ports, or skip Filter if it has none."""
+        if not info.host_ports:
+            return PRE_FILTER_SKIP
+        return PreFilterResult(state=info.host_ports)
 
     def filter(
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
@@ -87,16 +93,17 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         for port in used_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
                 rejected |= _find_nodes_using_port(port, view, delta)
-        yield Rejection(
-            rejected, Code.UNSCHEDULABLE, REASON, lambda row: _build_port_user_fact(requested_ports, view, Row(row))
-        )
+
+        def build_fact(row: int) -> HostPortHeld:
+            return _build_port_user_fact(requested_ports, view, Row(row))
+
+        yield Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
-        yield ClusterEventWithHint(
-            POD, ActionType.DELETE, partial(_is_schedulable_after_pod_deleted, counts_nominated=counts_nominated)
-        )
+        pod_hint = partial(_is_schedulable_after_pod_deleted, counts_nominated=counts_nominated)
+        yield ClusterEventWithHint(POD, ActionType.DELETE, pod_hint)
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
@@ -106,18 +113,21 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return only the port numbers, since upstream signs neither protocols nor addresses."""
+        """Return the sorted host port numbers alone, since upstream signs neither protocols nor addresses."""
         containers = (*info.spec.containers, *info.spec.init_containers)
         ports = {port.host_port for container in containers for port in container.ports if port.host_port}
         return {"ports": sorted(ports)}
 
 
 def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, counts_nominated: bool) -> bool:
-    """Return whether the deleted pod had a node and used a port that the waiting pod requests."""
+    """Return whether the deleted pod had a node and used a port that the waiting pod requests.
+
+    With `counts_nominated`, a nomination is enough.
+    """
     if not frees_room(change.old, counts_nominated):
         return False
-    freed = PodInfo(change.old, view.settings.requests).host_ports
-    return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
+    freed_ports = PodInfo(change.old, view.settings.requests).host_ports
+    return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)
 
 
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
@@ -128,12 +138,12 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
     uses_port = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
     relevant = uses_port[delta.info]
-    in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # of several changes to a node the last one stays
+    in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # for a node with several changes, numpy keeps the last
     return in_use
 
 
 def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
-    """Build the fact about the first pod on the node that uses a requested port."""
+    """Build the fact about the first pod on the node that uses a requested port, without a pod if it is nominated."""
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
@@ -147,4 +157,6 @@ def _format_port(port: HostPort) -> str:
     >>> _format_port(HostPort("0.0.0.0", "TCP", 80)), _format_port(HostPort("::1", "TCP", 80))
     ('80', '80 of ::1')
     """
-    return str(port.port) if port.ip == ALL_HOST_IPS else f"{port.port} of {port.ip}"
+    if port.ip == ALL_HOST_IPS:
+        return str(port.port)
+    return f"{port.port} of {port.ip}"

@@ -11,18 +11,21 @@ from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
     POD,
     QUEUEING_HINTS,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
     resolve_node_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
@@ -30,7 +33,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "whether NodeUnschedulable asks to be told of the pod's tolerations", (("", False), ("1.32", True))
+    "new tolerations of the rejected pod are a wake-up event", (("", False), ("1.32", True))
 )
 
 
@@ -38,6 +41,7 @@ class Cordoned(Fact, frozen=True):
     """The fact that the node is marked unschedulable."""
 
     def words(self) -> str:
+        """Say that the node is cordoned."""
         return "cordoned"
 
 
@@ -58,13 +62,16 @@ class NodeUnschedulable(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin with or without comparison operators in tolerations."""
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
+        """Yield a rejection of the cordoned nodes unless the pod tolerates their taint."""
         if not self._tolerates_unschedulable_taint(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
     def rejects_cordoned(self, info: PodInfo) -> bool:
+        """Return whether the pod does not tolerate the taint of cordoned nodes."""
         return not self._tolerates_unschedulable_taint(info.spec)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -78,8 +85,9 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the node is schedulable now and is new or was cordoned before."""
-        was_cordoned_or_absent = change.old is None or change.old.spec.unschedulable
-        return bool(was_cordoned_or_absent and not change.new.spec.unschedulable)
+        if change.new.spec.unschedulable:
+            return False
+        return change.old is None or bool(change.old.spec.unschedulable)
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now tolerates cordoned nodes."""
@@ -92,11 +100,12 @@ class NodeUnschedulable(DeclaredPlugin):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         if treats_updated_nodes_as_new(gates):
-            yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
+            yield WakeTrigger(NODE, ADD | UPDATE, "a node that is not cordoned is added or changes")
             return
-        yield WakeTrigger(NODE, ADD, "a node is added that is not cordoned")
+        yield WakeTrigger(NODE, ADD, "a node that is not cordoned is added")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "a node is uncordoned")
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE_TAINT}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the pod's tolerations."""
         return sign_tolerations(info)

@@ -12,11 +12,11 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     list_pre_checked_resources,
     resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -31,7 +31,7 @@ class SchedulingGates(DeclaredPlugin):
     without = "pods with scheduling gates are scheduled at once"
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Reject the pod while it has scheduling gates."""
+        """Return success if the pod has no scheduling gates, else a rejection that names them."""
         gates = [gate.name for gate in info.spec.scheduling_gates]
         if not gates:
             return SUCCESS
@@ -44,7 +44,7 @@ class SchedulingGates(DeclaredPlugin):
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the removal of the last scheduling gate."""
+        """Yield a description of the change that lets the pod into the queue: the removal of its last gate."""
         names = [gate.name for gate in info.spec.scheduling_gates]
         gates_eliminated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         yield WakeTrigger(POD, gates_eliminated, f"the last of its scheduling gates is removed: {', '.join(names)}")

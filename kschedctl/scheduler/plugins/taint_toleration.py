@@ -15,12 +15,15 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerat
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
+    ADD,
     NODE,
     POD,
     UNSCHEDULABLE_POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
     list_pre_checked_resources,
     resolve_node_actions,
     resolve_pod_actions,
@@ -28,7 +31,6 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
@@ -36,7 +38,7 @@ from kschedctl.snapshot.nodes import find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = ByVersion(
-    "the reason for an untolerated taint",
+    "reason for an untolerated taint",
     (("", "node(s) had untolerated taint {{{key}: {value}}}"), ("1.34.2", "node(s) had untolerated taint(s)")),
     "#134740, brought back by #135023",
 )
@@ -79,11 +81,13 @@ class UntoleratedTaint(Fact, frozen=True):
         >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).words())
         taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
         """
-        taint = f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
+        key_and_value = f"{self.key}={self.value}" if self.value else self.key
+        taint = f"taint {key_and_value}:{self.effect}"
         if self.is_no_node_initialized:
             return f"{taint} is on every node: the cloud controller manager is not running, or fails"
-        reason = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
-        return f"{taint} is not tolerated{reason}"
+        if self.uninitialized_nodes:
+            return f"{taint} is not tolerated: the cloud controller manager has not initialized the node"
+        return f"{taint} is not tolerated"
 
 
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
@@ -110,36 +114,48 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version, with or without comparison operators in tolerations."""
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection for each reason, with the nodes that have an untolerated taint."""
+        """Yield a rejection for each reason, with the nodes that have an untolerated taint.
+
+        In older versions the reason names the taint, so that there are several.
+        """
         untolerated_by_set, set_of_node = find_untolerated_taints(
             view.nodes, info.spec.tolerations, self.comparison_operators
         )
-        reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated_by_set]
-        for reason in dict.fromkeys(filter(None, reasons)):
-            rejected = np.array([text == reason for text in reasons], np.bool_)[set_of_node]
-            fact = self._build_fact_finder(info, view, untolerated_by_set)
-            yield Rejection(rejected, Code.UNRESOLVABLE, reason, fact, self._count_further_taints(info, view))
+        reason_by_set = [
+            "" if taint is None else self.reason.format(key=taint.key, value=taint.value)
+            for taint in untolerated_by_set
+        ]
+        for reason in dict.fromkeys(filter(None, reason_by_set)):
+            has_reason = np.array([text == reason for text in reason_by_set], np.bool_)
+            find_fact = self._build_fact_finder(info, view, untolerated_by_set)
+            distance = self._count_further_taints(info, view)
+            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, find_fact, distance)
 
     def _build_fact_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Return a function from a node's row to the fact about the taint that rejects the pod there.
+        """Build a function from a node's row to the fact about the taint that rejects the pod there.
 
         `untolerated_by_set` has the first untolerated taint for each distinct list of taints.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
-        uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        uninitialized_nodes = int(uninitialized[set_of_node].sum())
+        is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
+        uninitialized_nodes = int(is_uninitialized[set_of_node].sum())
         nodes = len(view.nodes)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
-            taint, taints = untolerated_by_set[set_of_node[row]], taint_sets[set_of_node[row]]
-            if uninitialized_nodes == nodes:
-                root = [t for t in taints if t.key == UNINITIALIZED]
-                taint = find_untolerated(root, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators) or taint
+            taint_set = set_of_node[row]
+            taint = untolerated_by_set[taint_set]
+            if uninitialized_nodes == nodes:  # the cause of everything else
+                candidates = [t for t in taint_sets[taint_set] if t.key == UNINITIALIZED]
+                untolerated = find_untolerated(
+                    candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators
+                )
+                taint = untolerated or taint
             if taint is None:
                 return None
             if taint.key != UNINITIALIZED:
@@ -149,9 +165,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return find_fact
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
-        """Return the number (N,) of untolerated taints besides the first, so that nodes closer to fitting sort
-        first.
-        """
+        """Return the number (N,) of untolerated taints besides the first, which says how far a node is from fitting."""
         taint_sets, set_of_node = view.nodes.taint_sets
         counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
         return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
@@ -160,15 +174,14 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
         """Return the number of untolerated taints with one of the effects in each taint set."""
-        return [
-            sum(
-                taint.effect in effects and not is_tolerated(tolerations, taint, self.comparison_operators)
-                for taint in taints
-            )
-            for taints in taint_sets
-        ]
+        counts = []
+        for taints in taint_sets:
+            relevant = [taint for taint in taints if taint.effect in effects]
+            counts.append(sum(not is_tolerated(tolerations, taint, self.comparison_operators) for taint in relevant))
+        return counts
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
+        """Return the tolerations that apply to PreferNoSchedule taints as the state for Score."""
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
@@ -179,6 +192,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
+        """Scale the scores so that no untolerated taint is 100 and the highest number of them is 0."""
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -191,8 +205,9 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod tolerates the node now but did not before the change."""
-        was_rejected_or_absent = change.old is None or not self._tolerates_node(change.old, info.pod)
-        return was_rejected_or_absent and self._tolerates_node(change.new, info.pod)
+        if not self._tolerates_node(change.new, info.pod):
+            return False
+        return change.old is None or not self._tolerates_node(change.old, info.pod)
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself got another toleration. The API server allows no other changes."""
@@ -205,14 +220,16 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
+        untainted = "a node is added without NoSchedule and NoExecute taints"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
-        but = f" except those it tolerates ({join_words(tolerated)})" if tolerated else ""
-        yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
-        yield WakeTrigger(
-            NODE, ActionType.UPDATE_NODE_TAINT, "the last taint that keeps the pod away is removed from a node"
-        )
+        if tolerated:
+            untainted += f" except those it tolerates ({join_words(tolerated)})"
+        yield WakeTrigger(NODE, ADD, untainted)
+        last_taint_removed = "the last taint that keeps the pod away is removed from a node"
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, last_taint_removed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the pod's tolerations."""
         return sign_tolerations(info)

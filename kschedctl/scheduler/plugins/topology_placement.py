@@ -34,26 +34,28 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
         """Return a placement for each domain within the parent placement, sorted by name.
 
+        For a group with running pods this is their domain alone, and for a group without a constraint the parent.
         Raises PluginError if the group's running pods are in no domain or in several.
         """
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
             return [parent]
-        column = view.nodes.label(constraints.topology[0].key)
-        required = _find_domain_of_running_pods(group, view, constraints.topology[0].key)
+        key = constraints.topology[0].key  # upstream uses only the first one
+        column = view.nodes.label(key)
+        required_domain = _find_domain_of_running_pods(group, view, key)
         codes = column.codes[parent.rows]
-        domains = np.unique(codes[codes >= 0]).tolist()
-        placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in domains]
-        return sorted(
-            (placement for placement in placements if required in (None, placement.name)),
-            key=lambda placement: placement.name,
-        )
+        placements = []
+        for code in np.unique(codes[codes >= 0]).tolist():
+            domain = column.values[code]
+            if required_domain in (None, domain):
+                placements.append(GroupPlacement(domain, parent.rows[codes == code]))
+        return sorted(placements, key=lambda placement: placement.name)
 
 
 def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str | None:
-    """Return the domain in which the group's pods run, or None if none has a node.
+    """Return the domain in which the group's pods run, or None if no pod has a node.
 
-    Raises PluginError if a pod is in no domain or the pods are in several.
+    Raises PluginError if the node of a pod is missing or in no domain, or if the pods are in several domains.
     """
     column = view.nodes.label(key)
     domain = ""
@@ -89,6 +91,7 @@ class PodGroupPodsCount(DeclaredPlugin):
     since = 36
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        """Return the number of the group's pods that run or that the placement places."""
         return len(find_placed_pods(view, group)) + len(proposal.assignments)
 
     def normalize_placements(self, scores: Scores) -> Scores:

@@ -23,16 +23,18 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     LOOK_AT_CLAIM,
@@ -47,7 +49,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_DISK = "node(s) had no available disk"
 REASON_READ_WRITE_ONCE_POD = ByVersion(
-    "the reason for a ReadWriteOncePod claim in use",
+    "reason for a ReadWriteOncePod claim in use",
     (
         ("", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
         (
@@ -60,10 +62,10 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
 )
 
 REGISTERS_ONLY_NEW_CLAIMS = ByVersion(
-    "whether VolumeRestrictions asks for new claims alone, not for changed ones", (("", False), ("1.31", True))
+    "only new claims, not changed ones, are wake-up events", (("", False), ("1.31", True))
 )
 REGISTERS_NODE_UPDATES = ByVersion(
-    "whether VolumeRestrictions asks for updates of nodes where queueing hints are off", (("", False), ("1.32", True))
+    "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))
 )
 
 

@@ -11,10 +11,9 @@ from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import ADD, ADD_OR_UPDATE, NODE, ActionType, ClusterEventWithHint, WakeTrigger
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (

@@ -16,10 +16,9 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
-from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS
@@ -72,6 +71,7 @@ class ExactSearch:
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
+        # Filter all nodes.
         info = self.build_info(position)
         signature = self.queued[position].signature
         cycle_number = self.queue.cycle
@@ -81,20 +81,24 @@ class ExactSearch:
             raise PluginError(cycle.error)
         if cycle.pre_filter.status.rejected or not len(self.view.nodes):
             return None
+
+        # Try the nominated node first, or the node that the batch suggests.
         batch = self._batches.setdefault(info.spec.scheduler_name, OpportunisticBatch())
         hint = batch.pop_hint(signature, cycle, cycle_number)
         nominated_name = info.pod.status.nominated_node_name
-        first = self.view.nodes.index.get(nominated_name) if nominated_name else hint
-        if first is not None and cycle.filter.passing[first]:
-            batch.record_placement(signature, cycle_number, hint, first, deque())
-            return _build_choice(info, first, 1, 1, batched=first == hint)
-        rows, evaluated = self._search_nodes(framework, cycle, first)
+        first_row = self.view.nodes.index.get(nominated_name) if nominated_name else hint
+        if first_row is not None and cycle.filter.passing[first_row]:
+            batch.record_placement(signature, cycle_number, hint, first_row, deque())
+            return _build_choice(info, first_row, feasible=1, evaluated=1, batched=first_row == hint)
+
+        # Search for feasible nodes, and take the one with the highest score.
+        rows, evaluated = self._search_nodes(framework, cycle, first_row)
         if not len(rows):
             return None
-        best = self._sort_by_score(cycle, rows)
-        row = best.popleft()
-        batch.record_placement(signature, cycle_number, hint, row, best)
-        return _build_choice(info, row, len(rows), evaluated, batched=row == hint)
+        remaining_rows = self._sort_by_score(cycle, rows)
+        row = remaining_rows.popleft()
+        batch.record_placement(signature, cycle_number, hint, row, remaining_rows)
+        return _build_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Return the effect of PostFilter on a pod for which `find_node` just returned None."""
@@ -116,7 +120,10 @@ class ExactSearch:
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts on the row, without those that are terminating already."""
+        """Return the pods that preemption evicts on the row, without pods that are terminating already.
+
+        There are none for NO_ROW.
+        """
         if row == NO_ROW:
             return ()
         for tied in map(get_tied_candidates, outcome.results.values()):
@@ -164,7 +171,7 @@ SIGNED_POINTS = ("preFilter", "filter", "preScore", "score")
 
 
 class Signer:
-    """Signs the pods of a profile, so that pods with equal signatures get the same answers.
+    """Computes signatures of pods for a profile, so that pods with equal signatures get the same answers.
 
     If the profile has extenders or a plugin that does not sign, no pod is signed.
     """
@@ -202,13 +209,13 @@ class OpportunisticBatch:
     """The node on which a pod was placed last."""
 
     def pop_hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
-        """Return the node to try first in the cycle with this number, or None if the batch does not apply."""
-        if (
-            not self.remaining_rows
-            or cycle_number != self.last_cycle + 1
-            or signature is None
-            or signature != self.signature
-        ):
+        """Remove and return the node to try first in the cycle with this number, or None if the batch does not apply.
+
+        The batch applies if the previous cycle placed a pod with this signature and thereby filled its node.
+        """
+        if not self.remaining_rows or cycle_number != self.last_cycle + 1:
+            return None
+        if signature is None or signature != self.signature:
             return None
         if self.last_row is None or not _is_full(cycle, self.last_row):
             return None
@@ -217,8 +224,12 @@ class OpportunisticBatch:
     def record_placement(
         self, signature: bytes | None, cycle_number: int, hinted: Row | None, chosen: Row, remaining_rows: deque[Row]
     ) -> None:
-        """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first."""
-        self.last_cycle, self.last_row = cycle_number, chosen
+        """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first.
+
+        If the node was the `hinted` one, the batch continues with its own remaining rows.
+        """
+        self.last_cycle = cycle_number
+        self.last_row = chosen
         if hinted == chosen:
             return
         if signature is not None and remaining_rows:

@@ -53,21 +53,28 @@ class QueuedPodGroups:
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """Try the popped pod together with the waiting pods of its group or tree of groups."""
+        """Try the popped pod together with the waiting pods of its group or tree of groups, and submit the result.
+
+        Pods that are being deleted are dropped from the queue. If no other pods remain, nothing is tried.
+        """
+        # Pop the waiting pods of all groups.
         key = get_group_key(run.exact.get_pod(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
         queued = {group: _sort_by_priority(_pop_members(run, group, popped)) for group in keys}
+
+        # Check them. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
         infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
-        error = find_validation_error(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
+        group_object = tree.group if tree else find_pod_group(run.view, key)
+        error = find_validation_error(group_object, infos, run.view, release)
         if not error:
-            queued = {
-                group: [pod for pod in pods if not _drop_if_terminating(run, pod)] for group, pods in queued.items()
-            }
+            queued = {group: _drop_terminating_pods(run, pods) for group, pods in queued.items()}
         if not any(queued.values()):
             return
+
+        # Try them.
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
             attempt.submit(attempt.build_failed_results(error), writes_condition=LIKE_ITS_PODS.at(release))
@@ -76,7 +83,7 @@ class QueuedPodGroups:
 
 
 def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
-    """Sort pods by priority, highest first, then by the time of their first attempt."""
+    """Return the pods sorted by priority, highest first, then by the time of their first attempt."""
     return sorted(pods, key=lambda pod: (-pod.priority, pod.initial_attempt))
 
 
@@ -91,12 +98,15 @@ def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator
     return (pod for pod in (*already_popped, *released) if pod is not None)
 
 
-def _drop_if_terminating(run: QueueReplay, pod: QueuedPod) -> bool:
-    """Drop the pod from the queue if it is being deleted, and return whether it is."""
-    if run.info(pod.position).terminating:
-        run.queue.done(pod.position)
-        return True
-    return False
+def _drop_terminating_pods(run: QueueReplay, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+    """Drop the pods that are being deleted from the queue, and return the others."""
+    remaining = []
+    for pod in pods:
+        if run.info(pod.position).terminating:
+            run.queue.done(pod.position)
+        else:
+            remaining.append(pod)
+    return remaining
 
 
 class _GroupAttempt:
@@ -113,12 +123,12 @@ class _GroupAttempt:
         self.order = [pod.position for pods in queued.values() for pod in pods]
 
     def build_failed_results(self, error: str) -> GroupResults:
-        """Return the results of groups of which no pod is tried because of an error."""
-        result = GroupResult(Status(Code.ERROR, (error,)), promised={} if self.tree else None)
+        """Build the same error result for all groups, none of whose pods is tried."""
+        result = GroupResult(Status(Code.ERROR, (error,)), nominated_rows={} if self.tree else None)
         return dict.fromkeys(self._list_keys(), result)
 
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
-        """Run the cycle, and return the results by group."""
+        """Run the cycle of the group or tree, with preemption if `workload_aware`, and return the results by group."""
         framework = self._get_framework()
         view = self.run.view
         infos = {position: self.run.info(position) for position in self.order}
@@ -144,7 +154,7 @@ class _GroupAttempt:
         return {build_pod_group_key(self.key): result}
 
     def submit(self, results: GroupResults, *, writes_condition: bool = True) -> None:
-        """Bind the placed pods, evict victims and put the other pods back.
+        """Bind the placed pods, evict victims, put the other pods back, and record all this in the run's record.
 
         With `writes_condition`, the result is written into the status of the group.
         """
@@ -152,12 +162,15 @@ class _GroupAttempt:
             self._build_record(group, results[build_pod_group_key(group)], writes_condition=writes_condition)
             for group in self.queued
         ]
-        group_records = tuple(records) if self.tree else ()
-        root = results[self.tree.key] if self.tree else records[0].result
-        name = self.tree.pod_group if self.tree else self.key
-        condition = None if self.tree else records[0].condition
-        self.run.record.group = GroupRecord(name, tuple(self.order), root, condition, group_records)
-        self._preempt_victims(root)
+        if self.tree:
+            root_result = results[self.tree.key]
+            root_record = GroupRecord(
+                self.tree.pod_group, tuple(self.order), root_result, condition=None, below=tuple(records)
+            )
+        else:
+            (root_record,) = records
+        self.run.record.group = root_record
+        self._preempt_victims(root_record.result)
         for record in records:
             self._apply_record(record)
 
@@ -173,7 +186,7 @@ class _GroupAttempt:
         return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
     def _apply_record(self, record: GroupRecord) -> None:
-        """Bind the placed pods of a group and put the others back."""
+        """Bind the placed pods of a group, and put the other pods back, which may be tried again at once."""
         result = record.result
         bound = find_bound_members(result)
         failed = find_failed_members(result, record.order, self.run.view)
@@ -191,13 +204,13 @@ class _GroupAttempt:
             self.run.queue.activate(failed)
 
     def _get_framework(self) -> Framework:
-        """Return the profile that serves all of the pods."""
+        """Return the profile that serves all of the pods. There must be one."""
         framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
 
     def _activate_unscheduled_members(self, position: Position) -> None:
-        """Retry the members without a node if Permit makes this placed pod wait."""
+        """Move the members without a node to the active queue if Permit makes this placed pod wait."""
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
@@ -205,7 +218,10 @@ class _GroupAttempt:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
     def _preempt_victims(self, result: GroupResult) -> None:
-        """Preempt the victims of each member and of the group as a whole. Members may share victims."""
+        """Record the victims of each member and of the group as a whole, except pods that are being deleted already.
+
+        Members may share victims. Each preemptor is gated.
+        """
         for member in result.members:
             if victims := self._exclude_terminating(member.victims):
                 self.run.preempt(member.position, victims, member.row)
@@ -219,7 +235,7 @@ class _GroupAttempt:
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
-        """Gate a pod while its victims are being evicted, or its group if preemption is workload-aware."""
+        """Gate a pod, or its group if preemption is workload-aware, while its victims are evicted asynchronously."""
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)

@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queue_run.exact_search import ExactSearch, Signer
@@ -107,26 +107,35 @@ class QueueReplay(SchedulingLoop):
         self.record = CycleRecord(Position(NO_ROW))
 
     def fill_queue(self) -> None:
-        """Put all pods that wait for a node into the queue, in the order of the cluster.
+        """Put all pods that wait for a node and have a profile into the queue, in the order of the cluster.
 
         With the feature gate GangScheduling, each pod that arrives may complete a group, even if the pod has a node.
         """
-        groups = self.scheduler.gates.enabled("GangScheduling")
-        is_arriving = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
-        absent = self.view.absent = is_arriving.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
+        completes_groups = self.scheduler.gates.enabled("GangScheduling")
+        pod_count = len(self.view.pods)
+        if completes_groups:  # no pod exists until it arrives
+            is_arriving = np.ones(pod_count, np.bool_)
+            absent = np.ones(pod_count, np.bool_)
+        else:
+            is_arriving = self.view.node < 0
+            absent = np.zeros(pod_count, np.bool_)
+        self.view.absent = absent
         for position in find_positions(is_arriving):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.framework(position):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
-            if groups and self.queue.unschedulable:
+            if completes_groups and self.queue.unschedulable:
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
     def run_open_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles until the active queue is empty, without applying their effects."""
-        while len(self.queue.active) and (record := self.schedule_one()):
+        while len(self.queue.active):
+            record = self.schedule_one()
+            if record is None:
+                return
             yield record
 
     def run_closed_loop(self) -> Iterator[CycleRecord]:
@@ -135,17 +144,21 @@ class QueueReplay(SchedulingLoop):
         Pod groups return to the queue whatever happens, so the loop also ends when only groups remain that were tried
         in vain.
         """
-        in_vain = 0
+        cycles_in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():
             yield record
-            in_vain = 0 if record.bound or record.victims else in_vain + 1
-            if record.group is not None and in_vain > sum(1 for _ in self.queue):
+            cycles_in_vain = 0 if record.bound or record.victims else cycles_in_vain + 1
+            waiting_pods = sum(1 for _ in self.queue)
+            if record.group is not None and cycles_in_vain > waiting_pods:
                 break
             self.apply_effects(record)
         self.waiting.unpark(self.queue)
 
     def schedule_one(self) -> CycleRecord | None:
-        """Run one cycle of a pod or a group and return its record, or None if no pod can be popped."""
+        """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
+
+        A pod that no profile serves, or that is being deleted, leaves the queue without a cycle.
+        """
         popped = self.queue.pop()
         if popped is None:
             return None
@@ -166,11 +179,13 @@ class QueueReplay(SchedulingLoop):
         return record
 
     def time_out_waiting(self) -> CycleRecord | None:
-        """Return the record of pods that waited too long at Permit, or None if there are none."""
+        """Take pods that waited too long at Permit off their nodes, and return the record, or None for no pods."""
         record = self.record = CycleRecord(Position(NO_ROW))
         timed_out = self.time_out()
-        record.popped = timed_out[0] if timed_out else record.popped
-        return record if timed_out else None
+        if not timed_out:
+            return None
+        record.popped = timed_out[0]
+        return record
 
     def info(self, position: Position) -> PodInfo:
         """Return the PodInfo of a pod in its current state."""
@@ -189,6 +204,7 @@ class QueueReplay(SchedulingLoop):
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
     def get_queued(self, position: Position) -> QueuedPod:
+        """Return the queue entry of a pod that is being tried."""
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
@@ -211,21 +227,19 @@ class QueueReplay(SchedulingLoop):
             self.view.nominate(position, failure.nominated)
 
     def record_error(self, position: Position, message: str) -> None:
+        """Put a pod whose cycle ended with an error back into the queue."""
         self.put_back(position, Failed(Code.ERROR, message))
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
         """Record the victims, and the pods of lower priority that lose their nomination for the node."""
-        self.record.victims += tuple(victims)
-        self.record.cleared += (
-            self.find_nominated_of_lower_priority(row, self._queued[position].priority) if victims else ()
-        )
+        if victims:
+            self.record.victims += tuple(victims)
+            self.record.cleared += self.find_nominated_of_lower_priority(row, self._queued[position].priority)
 
     def find_nominated_of_lower_priority(self, row: Row, priority: int) -> tuple[Position, ...]:
         """Return the pods of lower priority whose status nominates this node."""
-        less_urgent_pods = find_lower_priority_nominated(self.view, row, priority)
-        return tuple(
-            position for position in less_urgent_pods if self.exact.get_pod(position).status.nominated_node_name
-        )
+        nominated = find_lower_priority_nominated(self.view, row, priority)
+        return tuple(position for position in nominated if self.exact.get_pod(position).status.nominated_node_name)
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
         """Return the events of the pod's deletion from the node on which it waited."""
@@ -240,32 +254,37 @@ class QueueReplay(SchedulingLoop):
 
         PDBs stay as they are, since no controller counts pods again.
         """
-        waited = self.waiting.remove_preempted(record.victims, record.popped)
-        evicted = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
+        ended_waits = self.waiting.remove_preempted(record.victims, record.popped)
+        evicted = [
+            victim for victim in record.victims if victim not in ended_waits and self.view.node[victim] != NO_ROW
+        ]
         if record.bound or evicted:
             self.waiting.unpark(self.queue)
-        nodes = self.view.nodes.names
+
+        # Nominations, bindings and deletions, in this order.
         failed = dict(record.failed)
         self._apply_nominations(failed, record.cleared)
         for position in self._sort_by_name(record.bound):
             old = self.exact.get_pod(position)
-            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
+            node_name = self.view.nodes.names[record.bound[position]]
+            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=node_name)))
             self.queue.delete(position)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
-            if position in waited:
-                self.end_wait(waited[position], PREEMPTED)
+            if position in ended_waits:
+                self.end_wait(ended_waits[position], PREEMPTED)
             elif position in evicted:  # other victims left during the cycle, together with their gang
                 self.pods.remove([position])
                 self._apply_change(position, None)
+
+        # Pods that failed meanwhile, because they waited at Permit.
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
             record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
-        self._apply_nominations(
-            {position: record.failed[position] for position in record.failed.keys() - failed.keys()}
-        )
+        failed_later = {position: record.failed[position] for position in record.failed.keys() - failed.keys()}
+        self._apply_nominations(failed_later)
 
     def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:
-        """Sort positions by the keys of their pods."""
+        """Return the positions sorted by the keys of their pods."""
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
 
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
@@ -273,12 +292,11 @@ class QueueReplay(SchedulingLoop):
         rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
         rows |= dict.fromkeys(cleared, NO_ROW)
         for position in self._sort_by_name(rows):
-            self._set_nominated_node(
-                position, self.view.nodes.names[rows[position]] if rows[position] != NO_ROW else ""
-            )
+            row = rows[position]
+            self._set_nominated_node(position, "" if row == NO_ROW else self.view.nodes.names[row])
 
     def _set_nominated_node(self, position: Position, node: str) -> None:
-        """Write a nominated node, or an empty name, into the pod's status."""
+        """Write a nominated node, or an empty name, into the pod's status, and deliver the events of that change."""
         old = self.exact.get_pod(position)
         if old.status.nominated_node_name == node:
             return

@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 
 COUNTS_ATTEMPTS = ByVersion(
-    "whether all attempts at a pod make it back off longer, also those that ended by errors long ago",
+    "all earlier attempts lengthen a pod's back-off, including old ones that ended with an error",
     (("", True), ("1.34", False)),
 )
 ORDERING_WINDOW = NANOSECONDS
@@ -50,7 +50,9 @@ class Backoff(NamedTuple):
 
         If the last attempts ended with errors, only these count.
         """
-        return pod.attempts if self.by_attempts else pod.consecutive_errors or pod.unschedulable_count
+        if self.by_attempts:
+            return pod.attempts
+        return pod.consecutive_errors or pod.unschedulable_count
 
     def compute_duration(self, failures: int) -> int:
         """Return how long a pod backs off after one or more failures, in nanoseconds.
@@ -61,7 +63,7 @@ class Backoff(NamedTuple):
         return min(self.initial << min(failures - 1, 64), self.longest)
 
     def align_to_window(self, time: int) -> int:
-        """Return the start of the ordering window that contains this time."""
+        """Return the start of the ordering window that contains this time, or the time itself without windows."""
         return time // ORDERING_WINDOW * ORDERING_WINDOW if self.popped else time
 
 
@@ -88,8 +90,11 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod, apart from the others if it came back with an error."""
-        (self._pods if pod.rejectors.all else self._errors).add(pod)
+        """Add a pod, kept apart from the others if it came back with an error, which no plugin rejected."""
+        if pod.rejectors.all:
+            self._pods.add(pod)
+        else:
+            self._errors.add(pod)
 
     def delete(self, position: Position) -> QueuedPod | None:
         """Remove and return the pod at a position, or return None."""
@@ -108,15 +113,15 @@ class BackoffQueue:
 
     def find_next_completion(self) -> int | None:
         """Return the first time at which a pod's backoff is over, or None."""
-        first = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
-        return min(first) + ORDERING_WINDOW if first else None
+        expirations = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
+        return min(expirations) + ORDERING_WINDOW if expirations else None
 
     def is_backing_off(self, pod: QueuedPod) -> bool:
         """Return whether the pod must still wait, including the window in which its backoff ends."""
         return self.find_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
 
     def find_expiration(self, pod: QueuedPod) -> int:
-        """Return when the pod's backoff ends, or -1 if it does not back off."""
+        """Return when the pod's backoff ends, or -1 if it does not back off. The time is stored in the pod."""
         failures = self.backoff.count_failures(pod)
         if not failures or not self.backoff.longest:
             return -1

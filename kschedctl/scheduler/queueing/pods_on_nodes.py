@@ -63,7 +63,8 @@ class IncomingPods:
         self.view = view
         self._incoming: dict[int, PodInfo] = {}
         self._backed: dict[int | None, bool] = {}
-        self._latest: tuple[int, PodInfo] | None = None
+        self._latest_position: Position | None = None
+        self._latest_info: PodInfo | None = None
 
     def get_incoming_info(self, number: int) -> PodInfo:
         """Return the PodInfo of a distinct pod as it arrives, without a node."""
@@ -71,23 +72,29 @@ class IncomingPods:
         if info is None:
             info = self.view.pods.infos[number]
             if info.spec.node_name:
+                # PodInfos of pods that had a node are numbered from the number of all PodInfos on.
                 recreated_number = len(self.view.pods.infos) + number
                 info = PodInfo(recreate_pod(info.pod), info.options, recreated_number, info.alike)
             self._incoming[number] = info
         return info
 
     def build_arriving_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of one pod as it arrives. It has the pod's own name if a claim is created in that name."""
+        """Return the PodInfo of one pod as it arrives, without a node.
+
+        Identical pods share it, except pods for which a claim with the pod's name is created: these get their own,
+        which is cached for the latest pod.
+        """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
         if has_backed is None:
             has_backed = self._backed[info.alike] = has_backed_resources(info, self.view)
         if not has_backed:
             return info
-        if self._latest is None or self._latest[0] != position:
+        if self._latest_info is None or self._latest_position != position:
             pod = self.view.with_clone_name(position, self.build_stored(position))
-            self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
-        return self._latest[1]
+            self._latest_position = position
+            self._latest_info = PodInfo(pod, info.options, info.number, info.alike)
+        return self._latest_info
 
     def build_waiting_pod(self, position: Position) -> Pod:
         """Return the pod as it is queued now, with its current nominatedNodeName."""
@@ -161,8 +168,8 @@ class PodsOnNodes:
         if plugins is None:
             plugins = self._reserving[info.alike] = find_reserve_plugins(self.require_framework(position), info.spec)
         if plugins:
-            like_others = info is self.incoming(position)
-            pod = pods.objects[position] if like_others else info.pod
+            has_shared_info = info is self.incoming(position)
+            pod = pods.objects[position] if has_shared_info else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
         self.view.assume(position, row)
@@ -171,7 +178,7 @@ class PodsOnNodes:
         """Undo the placement of a pod, and release what was reserved for it."""
         self.view.forget(position)
         self.release([position])
-        self.taken_back += 2
+        self.taken_back += 2  # the placement and its undoing
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, release what was reserved, and use up disruptions of their PDBs."""
@@ -187,10 +194,13 @@ class PodsOnNodes:
 
     def release(self, positions: Sequence[Position]) -> None:
         """Release what was reserved for pods that no longer have a node."""
-        infos, numbers = self.view.pods.infos, self.view.pods.info
-        specs = [infos[number].spec for number in {int(numbers[position]) for position in positions}]
-        profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
-        plugins = {p.name: p for framework in profiles if framework for p in find_reserve_plugins(framework, *specs)}
+        numbers = {int(self.view.pods.info[position]) for position in positions}
+        specs = [self.view.pods.infos[number].spec for number in numbers]
+        plugins: dict[str, ReservePlugin] = {}
+        for name in self.scheduler.configuration.profiles:
+            framework = self.scheduler.framework(name)
+            if framework is not None:
+                plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         if plugins:
             release(plugins.values(), self.view, positions)
 
@@ -205,6 +215,7 @@ class ServingProfiles:
 
     def find_framework(self, info: PodInfo) -> Framework | None:
         """Return the profile for a pod, or None if no profile serves it."""
+        # Which unread objects matter may depend on more than what identical pods share.
         key = info.number if self.view.objects.gaps else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
@@ -239,7 +250,10 @@ def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[P
 
 
 class Nominations:
-    """The nominations of a fork's pods, and the pods that lost theirs without being placed."""
+    """The nominations of a fork's pods.
+
+    `lost` has the pods that lost their nomination without being placed, and `before_loss` is called just before.
+    """
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -279,10 +293,9 @@ class Nominations:
 
     def _clear_lower_priority(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
-        for lower in find_lower_priority_nominated(
-            self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
-        ):
-            self.clear(lower)
+        priority = int(self.view.pods.priority[self.view.pods.info[position]])
+        for outranked in find_lower_priority_nominated(self.view, row, priority):
+            self.clear(outranked)
 
     def _change_nomination(self, position: Position, row: Row) -> None:
         """Change the pod's nomination, and record the loss of a nomination for another node."""

@@ -68,7 +68,7 @@ class ChangingHeap:
         return self.delete(self._heap[0].position) if self._heap else None
 
     def _remove_at(self, index: int) -> None:
-        """Remove the pod at an index of the heap, as Go's heap.Remove does."""
+        """Remove the pod at an index of the heap, as Go's heap.Remove does: the last pod takes its place."""
         last = len(self._heap) - 1
         self._swap(index, last)
         self._heap.pop()
@@ -79,7 +79,7 @@ class ChangingHeap:
         """Move the pod at an index up until its parent is not larger."""
         while index:
             parent = (index - 1) // 2
-            if not self._less(index, parent):
+            if not self._is_less(index, parent):
                 break
             self._swap(index, parent)
             index = parent
@@ -88,19 +88,20 @@ class ChangingHeap:
         """Move the pod at an index down until no child is smaller, and return whether it moved."""
         index = start
         while (child := 2 * index + 1) < len(self._heap):
-            if child + 1 < len(self._heap) and self._less(child + 1, child):
+            if child + 1 < len(self._heap) and self._is_less(child + 1, child):
                 child += 1
-            if not self._less(child, index):
+            if not self._is_less(child, index):
                 break
             self._swap(index, child)
             index = child
         return index > start
 
-    def _less(self, left: int, right: int) -> bool:
+    def _is_less(self, left: int, right: int) -> bool:
         """Return whether the key of the pod at one index is less than that at the other."""
         return bool(self._key(self._heap[left]) < self._key(self._heap[right]))
 
     def _swap(self, left: int, right: int) -> None:
+        """Exchange the pods at two indexes."""
         self._heap[left], self._heap[right] = self._heap[right], self._heap[left]
 
 
@@ -120,20 +121,21 @@ class QueueOrder:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
         if offers(self._plugin, QueueOrderPlugin):
             return self._plugin.queue_key(pod, self._view)
-        return self._plugin.sort_keys(self._view, [pod.position])[0], pod.timestamp
+        (key,) = self._plugin.sort_keys(self._view, [pod.position])
+        return key, pod.timestamp
 
 
 BY_PRIORITY = QueueOrder()
 
 
 def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """Sort positions by the QueueSort plugin that all profiles share. They must be in order of arrival."""
+    """Return positions, which must be in order of arrival, in the order of the profiles' common QueueSort plugin."""
     if not positions:
         return []
     plugin = scheduler.queue_sort
     if plugin is None:
-        priority = view.pods.priority[view.pods.info[list(positions)]].tolist()
-        keys: Sequence[Any] = [PrioritySort.sort_key(value, time) for time, value in enumerate(priority)]
+        priorities = view.pods.priority[view.pods.info[list(positions)]].tolist()
+        keys: Sequence[Any] = [PrioritySort.sort_key(priority, turn) for turn, priority in enumerate(priorities)]
     else:
         keys = plugin.sort_keys(view, positions)
-    return [positions[time] for time in sorted(range(len(positions)), key=keys.__getitem__)]
+    return [positions[turn] for turn in sorted(range(len(positions)), key=keys.__getitem__)]

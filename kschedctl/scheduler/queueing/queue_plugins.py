@@ -1,24 +1,260 @@
-"""The answers of a scheduler's plugins to the questions of the queue, and one attempt at a pod up to Filter.
+"""The answers of a scheduler's plugins to the questions of the queue: which events make a pod worth another attempt.
 
-Upstream: runPreEnqueuePlugins in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+Old versions check first whether an event reaches the pod at all. Upstream: isPodWorthRequeuing, runPreEnqueuePlugins
+and movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). For the pre-checks:
+preCheckForNode in pkg/scheduler/eventhandlers.go, and AssignedPodAdded, AssignedPodUpdated and
+getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32; in v1.30
+getUnschedulablePodsWithMatchingAffinityTerm).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
+from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Position
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.node_selector import compile_required_node_affinity
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.tolerations import find_untolerated
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
-from kschedctl.scheduler.framework.events import ClusterEvent
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, concerns_pod
+from kschedctl.scheduler.event_handling import Occurrence, Registrations
+from kschedctl.scheduler.framework import SUCCESS, PluginError, PreEnqueuePlugin, Status, offers
+from kschedctl.scheduler.framework.events import (
+    ASSIGNED_POD,
+    NODE,
+    ActionType,
+    ChangedObject,
+    ClusterEvent,
+    HintFunction,
+    QueueingHint,
+)
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import compute_offer
+
+
+class QueueingStrategy(StrEnum):
+    """What happens to a pod after an event: it stays, is tried again after its backoff, or at once."""
+
+    SKIP = "QueueSkip"
+    AFTER_BACKOFF = "QueueAfterBackoff"
+    IMMEDIATELY = "QueueImmediately"
+
+
+SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
+GATE_DECIDES = ByVersion(
+    "a gated pod is woken only by events for which its gating plugin registered",
+    (("", False), ("1.34", True)),
+)
+
+
+def collect_hints(
+    registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork
+) -> dict[str, QueueingHint]:
+    """Return the queueing hint of each plugin that rejected the pod, by plugin name.
+
+    Upstream stops at the first Queue, while all plugins are asked here. A hint function that fails counts as Queue.
+    `view` is as for HintFunction.
+    """
+    event = occurrence.event
+    return {
+        plugin: _combine_hints(registrations.find_hints(plugin, event), info, occurrence, view)
+        for plugin in sorted(rejectors.all)
+    }
+
+
+def choose_strategy(
+    registrations: Registrations,
+    rejectors: Rejectors,
+    info: PodInfo,
+    occurrence: Occurrence,
+    view: Fork,
+    *,
+    known_hints: Mapping[str, QueueingHint] | None = None,
+    in_flight: bool = False,
+) -> QueueingStrategy:
+    """Return what happens to a rejected pod after an event.
+
+    Hints are asked unless `known_hints` has them. A pod without rejectors has no reason to wait. If the version checks
+    the event's resource itself, only events that reach the pod count, unless it was `in_flight`. An update of the pod's
+    own object then counts unless only its status changed.
+    """
+    # Old versions check some events before they ask for hints.
+    if occurrence.event.resource in registrations.pre_checked:
+        if occurrence.itself:
+            return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
+        if not in_flight and not passes_pre_check(info, rejectors, occurrence, view, registrations.gates):
+            return SKIP
+
+    if not rejectors.all:
+        return AFTER_BACKOFF
+    hints = collect_hints(registrations, rejectors, info, occurrence, view) if known_hints is None else known_hints
+    plugins_that_queue = {plugin for plugin, hint in hints.items() if hint is QueueingHint.QUEUE}
+    if plugins_that_queue & rejectors.pending:
+        return QueueingStrategy.IMMEDIATELY
+    return AFTER_BACKOFF if plugins_that_queue else SKIP
+
+
+def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    event = occurrence.event
+    plugins = registrations.find_registered_plugins(event)
+    if not plugins:
+        return False
+    if event.resource in registrations.pre_checked:
+        return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
+    hints = [hint for plugin in plugins for hint in registrations.find_hints(plugin, event)]
+    if None in hints:  # a plugin that registered without a hint function is always worth an attempt
+        return True
+    return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
+
+
+def concerns_pod(
+    registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
+) -> bool:
+    """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
+
+    An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
+    registered for it. Before GATE_DECIDES, no event concerned pods with scheduling gates.
+    """
+    if occurrence.itself:
+        return is_same_pod(occurrence.change.new, info.pod)
+    if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
+        return False
+    if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
+        return SchedulingGates.name not in rejectors.unschedulable
+    return not gating_plugin or is_registered(registrations, gating_plugin, occurrence.event)
+
+
+def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
+    """Return whether a plugin registered for an event."""
+    return bool(registrations.find_hints(plugin, event))
+
+
+def _combine_hints(
+    hints: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
+) -> QueueingHint:
+    """Return a plugin's answer to an event from its hint functions. Without any, it did not register for the event.
+
+    None in place of a hint function counts as Queue.
+    """
+    if not hints:
+        return QueueingHint.NOT_REGISTERED
+    is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
+    return QueueingHint.QUEUE if is_worth else QueueingHint.SKIP
+
+
+def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Return whether a hint function answers Queue. An error counts as Queue."""
+    try:
+        return hint(info, occurrence.change, view)
+    except PluginError:
+        return True
+
+
+FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
+"""Changes of pods on nodes that may free room for any other pod."""
+RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
+REACHES_SPREAD = ByVersion(
+    "pods rejected by PodTopologySpread are woken by pods of their namespace", (("", False), ("1.31", True))
+)
+WHILE_RESIZED = ByVersion(
+    "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
+)
+
+
+def passes_pre_check(
+    info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates
+) -> bool:
+    """Return whether an event reaches a pod at all in versions with pre-checks.
+
+    A node event reaches the pod if the node would admit it. An event about a pod on a node does if that pod frees room,
+    or if the waiting pod's affinity or topology spreading may depend on that pod. All other events do.
+    """
+    event, change = occurrence.event, occurrence.change
+    if event.resource == NODE and change.new is not None:
+        return admits_pod(change.new, info, view)
+    if event.resource != ASSIGNED_POD or event.action in FREEING or event.broad:
+        return True
+    if _counts_as_freeing_room(change, gates):
+        return True
+    was_rejected_by_spread = PodTopologySpread.name in rejectors.unschedulable
+    heeds_namespace = was_rejected_by_spread and REACHES_SPREAD.at(gates.release)
+    return _may_affect_waiting_pod(change.new, info, view, heeds_namespace=heeds_namespace)
+
+
+def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
+    """Return whether upstream treats a change as freeing room because it updates a pod that is being resized."""
+    if change.old is None or change.new is None or change.new.status.resize != RESIZE_IN_PROGRESS:
+        return False
+    return gates.enabled(RESIZE_GATE) and WHILE_RESIZED.at(gates.release)
+
+
+def is_pod_updated(change: ChangedObject) -> bool:
+    """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
+    old, new = change.old, change.new
+    return bool(
+        old.metadata.labels != new.metadata.labels
+        or (change.documents is not None and change.differs("metadata", "annotations"))
+        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        or old.spec != new.spec
+    )
+
+
+def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Return whether the kubelet of a node would admit the pod beside the node's current pods.
+
+    Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
+    """
+    spec, metadata = info.spec, node.metadata
+    if spec.node_name and spec.node_name != metadata.name:
+        return False
+    return (
+        compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
+        and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
+        and _has_room(node, info, view)
+    )
+
+
+def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Return whether the node, beside its current pods, has room for the pod's requests and host ports."""
+    row = view.nodes.index.get(node.metadata.name)
+    used = {}
+    if row is not None:
+        used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
+    requests = {**info.incoming_requests, names.PODS: 1}
+    offer = compute_offer(node)
+    if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
+        return False
+    if row is None:
+        return True
+    for position in view.pods_on(row):
+        info_on_node = view.pods.infos[view.pods.info[position]]
+        if any(taken.conflicts(wanted) for taken in info_on_node.host_ports for wanted in info.host_ports):
+            return False
+    return True
+
+
+def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namespace: bool) -> bool:
+    """Return whether a pod may change whether the waiting pod `info` can be scheduled.
+
+    This is so if it matches a required affinity term of the waiting pod or, with `heeds_namespace`, is in the same
+    namespace.
+    """
+    metadata = pod.metadata
+    if heeds_namespace and metadata.namespace == info.namespace:
+        return True
+    labels = view.namespace_labels.get(metadata.namespace, {})
+    return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)
 
 
 class QueuePlugins:
@@ -33,20 +269,22 @@ class QueuePlugins:
         """Return the plugin that keeps a pod out of the active queue and its status, or ("", SUCCESS)."""
         info = self._info(pod.position)
         framework, _ = self._scheduler.find_framework_for(info, self._view)
-        return find_gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
+        if framework is None:
+            return "", SUCCESS
+        return find_gating_plugin(framework, info, self._view, pod.gating_plugin)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
         """Return the plugin that keeps a pod out of the active queue, or an empty string."""
-        return self.run_pre_enqueue(pod)[0]
+        plugin, _ = self.run_pre_enqueue(pod)
+        return plugin
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Return whether one of the plugins registered for the event in some profile."""
+        """Return whether one of the rejecting plugins registered for the event in some profile."""
         key = rejectors, event
         if key not in self._interested:
-            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._interested[key] = any(
                 registrations.find_hints(plugin, event)
-                for registrations in registrations_by_profile
+                for registrations in self._iter_registrations()
                 for plugin in rejectors.all
             )
         return self._interested[key]
@@ -54,13 +292,16 @@ class QueuePlugins:
     def is_registered(self, event: ClusterEvent) -> bool:
         """Return whether any plugin of any profile registered for such events."""
         if event not in self._registered:
-            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._registered[event] = any(
                 registrations.find_hints(plugin, event)
-                for registrations in registrations_by_profile
+                for registrations in self._iter_registrations()
                 for plugin in registrations.by_plugin
             )
         return self._registered[event]
+
+    def _iter_registrations(self) -> Iterator[Registrations]:
+        """Yield the registrations of each profile."""
+        return map(self._scheduler.registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
@@ -98,7 +339,7 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
     """Return the first plugin that keeps the pod out of the active queue and its status, or ("", SUCCESS).
 
-    The plugin named `first` is asked first.
+    The plugin named `first` is asked first, then the others by name.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

@@ -18,7 +18,7 @@ from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -74,7 +74,7 @@ class SchedulingLoop(ABC):
     def __init__(self, pods: PodsOnNodes, queue: SchedulingQueue, search: NodeFinder, waiting: PermitWaits) -> None:
         self.pods, self.view, self.queue, self.search, self.waiting = pods, pods.view, queue, search, waiting
 
-    # -- what the ways of time do ---------------------------------------------------------------------------------
+    # -- what subclasses define -----------------------------------------------------------------------------------
 
     @abstractmethod
     def get_queued(self, position: Position) -> QueuedPod:
@@ -105,13 +105,19 @@ class SchedulingLoop(ABC):
         """Evict victims for a pod on its nominated node."""
 
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """Return the plugins for which the pod waits at Permit, with their timeouts in seconds."""
+        """Return the plugins for which the pod waits at Permit, with their timeouts in seconds.
+
+        `seconds` has all plugins that make it wait, and `plugin` is the plugin of its gang, if any.
+        """
         return dict(seconds)
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """Run the scheduling cycle of a single pod, and bind it or put it back."""
+        """Run the scheduling cycle of a single pod, which is bound, waits at Permit, or is put back.
+
+        An error of a plugin is recorded and not raised.
+        """
         try:
             choice = self.search.find_node(position, framework)
             if choice is None:
@@ -131,26 +137,32 @@ class SchedulingLoop(ABC):
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
-        plugin = find_gang_plugin(framework)
         if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
             self._leave_node(position, framework, info.pod)
             if not outcome.status.rejected:
                 raise PluginError(outcome.message)
             self.put_back(position, _build_permit_failure(outcome))
             return False
-        if plugin:
-            siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
+
+        gang_plugin = find_gang_plugin(framework)
+        if gang_plugin:
+            siblings = gang_plugin.record_permitted(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
             self.queue.activate(siblings)
-        pending = self.select_pending_plugins(outcome.waiting, plugin)
-        if pending:
-            time = self.queue.clock.now()
-            self.waiting.pods[position] = PermitWait(
-                self.get_queued(position), framework, info=info, choice=choice, pending=pending, since=time
-            )
-        return not pending
+        pending = self.select_pending_plugins(outcome.waiting, gang_plugin)
+        if not pending:
+            return True
+        self.waiting.pods[position] = PermitWait(
+            self.get_queued(position),
+            framework,
+            info=info,
+            choice=choice,
+            pending=pending,
+            since=self.queue.clock.now(),
+        )
+        return False
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
-        """Bind a pod that waited at Permit, or take it off its node and put it back."""
+        """Bind a pod that waited at Permit or, unless `outcome` is Success, take it off its node and put it back."""
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
             self.record_bound(position, waiting.choice)
@@ -178,32 +190,37 @@ class SchedulingLoop(ABC):
     def time_out(self) -> list[Position]:
         """Take the first pod that waited too long at Permit off its node, and return the positions of pods that left.
 
-        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried.
+        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried. These stay out of the
+        queue until something happens.
         """
-        first = self.waiting.time_out(self.queue.clock)
-        waited = [first] if first else self.waiting.park_gangs()
-        for waiting in waited:
+        timed_out = self.waiting.time_out(self.queue.clock)
+        ended = [timed_out] if timed_out else self.waiting.park_gangs()
+        for waiting in ended:
             self.end_wait(waiting, waiting.build_timeout_outcome())
-        if not first:
-            for waiting in waited:
+        if not timed_out:
+            for waiting in ended:
                 self.queue.delete(waiting.pod.position)
         self.queue.flush_backoff()
-        return [waiting.pod.position for waiting in waited]
+        return [waiting.pod.position for waiting in ended]
 
     def _handle_no_fit(self, position: Position, framework: Framework) -> None:
-        """Run PostFilter for a pod without feasible nodes, and put the pod back.
+        """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
         If the plugin of its gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
+
+        # The plugin of the gang may give up in its PostFilter.
         plugin = find_gang_plugin(framework)
         pod = None
         reason = ""
         if plugin and plugin.name in effect.asked:
             pod = self.search.build_info(position).pod
-            reason = plugin.gives_up(pod, self.view)
+            reason = plugin.find_reason_to_give_up(pod, self.view)
             if reason:
-                plugin.failed(pod, self.view, fits_nowhere=True)
+                plugin.record_failure(pod, self.view, fits_nowhere=True)
+
+        # While its victims are being evicted, the pod is gated.
         if effect.later:
             self.view.preempting.add(self.view.pods.objects[position].key)
         if effect.victims:
@@ -219,13 +236,13 @@ class SchedulingLoop(ABC):
         """Take a pod off its node, and with it the waiting pods of its gang."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
-            plugin.failed(pod, self.view)
-            self._release_gang(framework, pod, plugin.after_another)
+            plugin.record_failure(pod, self.view)
+            self._release_gang(framework, pod, plugin.sibling_rejection_reason)
 
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
         """Take the waiting pods of a pod's gang off their nodes for this reason."""
         plugin = find_gang_plugin(framework)
-        gang = plugin.gang(pod) if plugin else None
+        gang = plugin.find_gang(pod) if plugin else None
         if plugin is None or gang is None:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
@@ -234,7 +251,7 @@ class SchedulingLoop(ABC):
 
 
 def _build_permit_failure(outcome: PermitOutcome) -> Failed:
-    """Build the failure of a pod that Permit rejected or failed for."""
+    """Build the failure of a pod that Permit rejected or for which Permit failed."""
     if outcome.status.rejected:
         return Failed(outcome.status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
     return Failed(Code.ERROR, outcome.message)

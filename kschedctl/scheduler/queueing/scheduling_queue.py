@@ -14,23 +14,22 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"
 MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
 """Pods that waited longer than this are tried again without any event."""
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
+"""Of several strategies, the strongest counts."""
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
-ACTIVATION_LASTS = ByVersion(
-    "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
-)
+ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
 """In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
 
@@ -99,7 +98,7 @@ class UnschedulablePods:
         rejectors = self._rejectors.get(position)
         return None if rejectors is None else self._by_rejectors[rejectors][position]
 
-    def rejectors(self) -> list[Rejectors]:
+    def list_rejectors(self) -> list[Rejectors]:
         """Return the distinct sets of plugins that rejected some pod."""
         return list(self._by_rejectors)
 
@@ -138,6 +137,7 @@ class SchedulingQueue:
         self._in_flight: dict[Position, int] = {}
         """The pods that are being tried, and how many of ``_in_flight_events`` had happened before."""
         self._in_flight_events: list[tuple[Occurrence | None, Position | None]] = []
+        """The events while pods are being tried, each with the pod that it concerns, or None for all pods."""
 
     # -- where pods are ------------------------------------------------------------------------------------------
 
@@ -159,7 +159,10 @@ class SchedulingQueue:
         self._activate(pod)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the next pod to try, or None. If the active queue is empty, the pod may still back off."""
+        """Remove and return the next pod to try, or return None if no pod is ready.
+
+        If the active queue is empty, the pod may be one that still backs off, if the version does that.
+        """
         queued = self.active.pop()
         if queued is None and self.rules.backoff.popped:
             queued = self.backoff.pop()
@@ -184,7 +187,7 @@ class SchedulingQueue:
     def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
         """Put back a pod that these plugins rejected, now or at an earlier time.
 
-        Upstream: AddUnschedulableIfNotPresent.
+        Without rejectors, its attempt ended with an error. Upstream: AddUnschedulableIfNotPresent.
         """
         pod.rejectors = rejectors
         if rejectors.all:
@@ -193,7 +196,10 @@ class SchedulingQueue:
         else:
             pod.consecutive_errors += 1
         pod.timestamp = self.clock.now() if time is None else time
-        pod.backoff_expiration, pod.flushed = None, False
+        pod.backoff_expiration = None
+        pod.flushed = False
+
+        # Without hints, the pod backs off if any event moved pods while it was tried.
         if self.rules.by_hints:
             self._requeue(pod, self._find_in_flight_strategy(pod))
         elif self._latest_move_cycle >= self.cycle or not rejectors.all:
@@ -207,13 +213,13 @@ class SchedulingQueue:
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:
-        """Put back a pod that was kept out of the queue for a while."""
+        """Put back a pod that was kept out of the queue. It waits for an event or, after an error, backs off."""
         self._requeue(pod, SKIP if pod.rejectors.all else AFTER_BACKOFF)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """Process an update of the object of a waiting pod."""
+        """Process an update of the object of a pod that waits for an event or is being tried."""
         pod = self.unschedulable.get(position)
         if pod is not None:
             self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
@@ -228,7 +234,7 @@ class SchedulingQueue:
         """
         if not self.plugins.is_registered(occurrence.event):
             return
-        for rejectors in self.unschedulable.rejectors():
+        for rejectors in self.unschedulable.list_rejectors():
             if not self.plugins.is_interested(rejectors, occurrence.event):
                 continue
             for pod in self.unschedulable.find_rejected_by(rejectors):
@@ -239,7 +245,10 @@ class SchedulingQueue:
             self._in_flight_events.append((occurrence, None))
 
     def activate(self, positions: Iterable[Position]) -> None:
-        """Move pods to the active queue, regardless of the plugins that rejected them."""
+        """Move pods to the active queue, regardless of the plugins that rejected them.
+
+        A pod that is being tried is tried again afterwards, if the version does that.
+        """
         for position in positions:
             if not self._activate_waiting(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
@@ -268,7 +277,10 @@ class SchedulingQueue:
         self.cycle += 1
 
     def _activate_waiting(self, position: Position) -> bool:
-        """Activate a pod that backs off or waits for an event, and return whether it is active."""
+        """Activate a pod that backs off or waits for an event, and return whether it is active.
+
+        Return False if it is gated or in neither of these queues.
+        """
         pod = self.backoff.delete(position)
         if pod is not None:
             return self._activate(pod, checked=self.rules.backoff.popped)
@@ -279,17 +291,21 @@ class SchedulingQueue:
         """Return what to do with a rejected pod, considering the events that came while it was tried."""
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
-        since = self._in_flight.get(pod.position, len(self._in_flight_events))
-        occurrences = [
-            occurrence for occurrence, target in self._in_flight_events[since:] if target in (None, pod.position)
-        ]
-        strategies = (self._find_strategy(pod, occurrence, in_flight=True) for occurrence in occurrences)
+        first_event = self._in_flight.get(pod.position, len(self._in_flight_events))
+        strategies = (
+            self._find_strategy(pod, occurrence, in_flight=True)
+            for occurrence, concerned in self._in_flight_events[first_event:]
+            if concerned in (None, pod.position)
+        )
         return max(strategies, key=STRENGTH.__getitem__, default=SKIP)
 
     def _find_strategy(
         self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False
     ) -> QueueingStrategy:
-        """Return what to do with a pod after an event. Upstream: isPodWorthRequeuing."""
+        """Return what to do with a pod after an event or, for ACTIVATE, after its activation.
+
+        Upstream: isPodWorthRequeuing.
+        """
         if occurrence is ACTIVATE or not pod.rejectors.all:
             return AFTER_BACKOFF
         return self.plugins.choose_strategy(pod, occurrence, in_flight)
@@ -310,7 +326,7 @@ class SchedulingQueue:
 
         With `checked`, the gating plugins were asked already.
         """
-        if not checked and self._is_gated(pod):
+        if not checked and self._park_if_gated(pod):
             return False
         self.unschedulable.delete(pod.position)
         pod.initial_attempt = pod.initial_attempt or self.clock.now()
@@ -318,17 +334,24 @@ class SchedulingQueue:
         return True
 
     def _back_off(self, pod: QueuedPod) -> None:
-        """Put the pod into the backoff queue unless a plugin gates it."""
-        if not self.rules.backoff.popped or not self._is_gated(pod):
+        """Put the pod into the backoff queue unless a plugin gates it.
+
+        Gates are asked only if pods may be popped from that queue.
+        """
+        if not self.rules.backoff.popped or not self._park_if_gated(pod):
             self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 
-    def _is_gated(self, pod: QueuedPod) -> bool:
-        """Return whether a PreEnqueue plugin gates the pod. If so, the pod waits for an event of that plugin."""
-        pod.gating_plugin = plugin = self.plugins.find_gating_plugin(pod)
-        if plugin:
-            self.unschedulable.delete(pod.position)
-            rejecting = pod.rejectors.unschedulable | {plugin}
-            pod.rejectors = pod.rejectors._replace(unschedulable=rejecting)
-            self.unschedulable.add(pod)
-        return bool(plugin)
+    def _park_if_gated(self, pod: QueuedPod) -> bool:
+        """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
+
+        If so, the pod is moved to the unschedulable pods, where it waits for an event of that plugin.
+        """
+        pod.gating_plugin = self.plugins.find_gating_plugin(pod)
+        if not pod.gating_plugin:
+            return False
+        self.unschedulable.delete(pod.position)
+        rejecting = pod.rejectors.unschedulable | {pod.gating_plugin}
+        pod.rejectors = pod.rejectors._replace(unschedulable=rejecting)
+        self.unschedulable.add(pod)
+        return True

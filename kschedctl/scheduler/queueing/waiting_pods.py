@@ -49,14 +49,14 @@ class PermitWait:
     """When the pod began to wait, in nanoseconds."""
 
     def find_timeout(self) -> tuple[int, str]:
-        """Return when the pod's first timeout expires, and the plugin that it belongs to."""
+        """Return when the pod's first timeout expires, and the plugin with that timeout."""
         return min((self.since + seconds * NANOSECONDS, plugin) for plugin, seconds in self.pending.items())
 
     @property
     def gang(self) -> GangKey | None:
         """The gang for which the pod waits, or None."""
         plugin = find_gang_plugin(self.framework)
-        return plugin.gang(self.info.pod) if plugin else None
+        return plugin.find_gang(self.info.pod) if plugin else None
 
     def build_timeout_outcome(self) -> PermitOutcome:
         """Build the rejection by the plugin whose timeout expired first."""
@@ -83,7 +83,7 @@ class PermitWaits:
         self.pods: dict[Position, PermitWait] = {}
 
     def iter_ended(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Yield the waits that end now, each with Success, a plugin's rejection or its error.
+        """Ask Permit again, and remove and yield the waits that end now, each with Success, a rejection or an error.
 
         With `gang`, only its pods are considered.
         """
@@ -99,14 +99,15 @@ class PermitWaits:
 
     def find_first_timeout(self) -> int | None:
         """Return when the first wait times out, or None if none can."""
-        return min((waiting.find_timeout()[0] for _, waiting in self._list_expiring()), default=None)
+        timeouts = (waiting.find_timeout() for _, waiting in self._list_expiring())
+        return min((time for time, _ in timeouts), default=None)
 
     def time_out(self, clock: Clock) -> PermitWait | None:
-        """Advance the clock to the first timeout, and remove and return its wait, or return None."""
-        ends = [(*waiting.find_timeout(), position) for position, waiting in self._list_expiring()]
-        if not ends:
+        """Advance the clock to the first timeout, and remove and return its wait, or return None without a timeout."""
+        timeouts = [(waiting.find_timeout(), position) for position, waiting in self._list_expiring()]
+        if not timeouts:
             return None
-        end, _, position = min(ends)
+        (end, _), position = min(timeouts)
         clock.time = max(clock.time, end)
         self._timed_out.add(position)
         return self.pods.pop(position)
@@ -126,13 +127,17 @@ class PermitWaits:
 
         They stay out of the queue until something happens.
         """
-        positions = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
+        positions = []
+        for position, waiting in self.pods.items():
+            waiting_gang = waiting.gang
+            if waiting_gang is not None and gang in (None, waiting_gang):
+                positions.append(position)
         parked = [self.pods.pop(position) for position in positions]
-        self._parked.update((permit_wait.pod.position, permit_wait.pod) for permit_wait in parked)
+        self._parked.update((waiting.pod.position, waiting.pod) for waiting in parked)
         return parked
 
     def unpark(self, queue: SchedulingQueue) -> None:
-        """Put parked pods back into the queue after a pod was bound or evicted."""
+        """Put parked pods back into the queue after a pod was bound or evicted, which may let waits time out again."""
         parked = self._parked
         self._parked = {}
         self._timed_out.clear()
@@ -141,9 +146,10 @@ class PermitWaits:
             queue.restore(pod)
 
     def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
-        """Remove and return the waits of preempted pods, before the first of them leaves its node.
+        """Remove and return the waits of those victims that wait at Permit, and count a round for each gang of theirs.
 
-        These pods leave as PREEMPTED and are tried again instead of being deleted.
+        These pods leave their nodes as PREEMPTED and are tried again instead of being deleted. This must be called
+        before the first of them leaves.
         """
         waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
         self._rounds.update({(preemptor, victim.gang) for victim in waiting.values() if victim.gang})
@@ -156,11 +162,18 @@ class PermitWaits:
 
         Waiting pods leave their nodes by a call of `leave`, and all pods of these gangs leave the queue.
         """
-        gangs = dict.fromkeys(gang for (_, gang), times in self._rounds.items() if times == MAX_ROUNDS)
+        gangs = dict.fromkeys(gang for (_, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
         for waiting in [waiting for gang in gangs for waiting in self.park_gangs(gang)]:
             leave(waiting, PREEMPTED)
-        members = [Position(position) for gang in gangs for position in self._view.pods.by_gang[gang].tolist()]
-        removed = {position: pod for position in members if (pod := queue.delete(position))}
+
+        removed: dict[Position, QueuedPod] = {}
+        for gang in gangs:
+            for position in map(Position, self._view.pods.by_gang[gang].tolist()):
+                pod = queue.delete(position)
+                if pod is not None:
+                    removed[position] = pod
         self._parked |= removed
-        self._rounds = Counter({key: times for key, times in self._rounds.items() if key[1] not in gangs})
+        self._rounds = Counter(
+            {(preemptor, gang): rounds for (preemptor, gang), rounds in self._rounds.items() if gang not in gangs}
+        )
         return list(removed)

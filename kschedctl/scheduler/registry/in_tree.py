@@ -96,31 +96,35 @@ def get_args_types(minor: int) -> Mapping[str, type[Struct]]:
 @cache
 def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
     """Return the in-tree plugins of a minor version, in default order."""
-    return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.for_minor(minor)) is not None}
+    declarations = {name: entry.for_minor(minor) for name, entry in IN_TREE.items()}
+    return {name: declaration for name, declaration in declarations.items() if declaration is not None}
 
 
 def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declaration]:
-    """Return the in-tree plugins of a version. If the gates mix versions, single plugins are those of other
-    versions.
+    """Return the in-tree plugins of the gates' version, in default order.
+
+    If the gates mix versions, each plugin is that of the version that the mix has for it.
     """
     if gates.mix is None:
         return get_in_tree_plugins(gates.minor)
-    minors = {name: gates.release.version_for(f"plugin {name}").minor for name in IN_TREE}
-    return {
-        name: plugin for name, minor in minors.items() if (plugin := get_in_tree_plugins(minor).get(name)) is not None
-    }
+    plugins = {}
+    for name in IN_TREE:
+        minor = gates.release.version_for(f"plugin {name}").minor
+        if name in get_in_tree_plugins(minor):
+            plugins[name] = get_in_tree_plugins(minor)[name]
+    return plugins
 
 
 if TYPE_CHECKING:
     AnyFact = Fact
-else:
+else:  # msgspec decodes a fact by its tag, for which it needs the union of all types
     AnyFact = Union[
         (Said, *(fact for declared in IN_TREE.values() if declared.plugin for fact in declared.plugin.facts))
     ]
 
 
 def to_fact(explanation: Fact | str | None) -> AnyFact | None:
-    """Convert a plugin's explanation to a fact. Plugins of other packages may return text.
+    """Convert a plugin's explanation to a fact, or to None if it is empty. Plugins of other packages may return text.
 
     >>> to_fact("too loud"), to_fact(Said("too loud", nominated=True)), to_fact("")
     (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)

@@ -69,7 +69,7 @@ ENTRY_POINTS = "kschedctl.plugins"
 factory with these attributes. Without a `make`, the target itself is called with the arguments of `make`.
 """
 
-ANSWERS: Mapping[str, type] = {
+RESULT_TYPES: Mapping[str, type] = {
     "pre_enqueue": Status,
     "pre_filter": PreFilterResult,
     "post_filter": PostFilterResult,
@@ -77,21 +77,21 @@ ANSWERS: Mapping[str, type] = {
     "reservation": Reservation,
     "permit": Status,
 }
-"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``dependencies`` Dependency, Reserve Changes."""
-FOR_GOOD_OR_NOT = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE})
-"""The refusals before Permit: that a pod waits for something of its own there (Pending) is not replayed."""
+"""Method of a plugin -> the type of its result. Methods that yield or map values have checks of their own."""
+FILTER_REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE})
+"""The codes of rejections by PreFilter and Filter, at which Pending is not replayed."""
 CODES: Mapping[str, frozenset[Code]] = {
     "pre_enqueue": REJECTIONS | {Code.SUCCESS},
-    "pre_filter": FOR_GOOD_OR_NOT | {Code.SUCCESS, Code.SKIP},
-    "filter": FOR_GOOD_OR_NOT | {Code.ERROR},
+    "pre_filter": FILTER_REJECTIONS | {Code.SUCCESS, Code.SKIP},
+    "filter": FILTER_REJECTIONS | {Code.ERROR},
     "post_filter": REJECTIONS | {Code.SUCCESS},
     "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
 }
-"""Method -> the codes that its statuses, or its Rejections, may have; other failures are PluginErrors."""
+"""Method -> the codes that its statuses or rejections may have. Other failures must be raised as PluginErrors."""
 NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "fact", "dependencies", "release", "reservation"})
-"""The methods that may not raise PluginError; without a name it is the making of a plugin."""
+"""The methods that may not raise PluginError. An empty name stands for building the plugin."""
 SCORES = {"score": 3, "normalize": 1}
-"""Method that answers with scores -> the argument that has as many entries."""
+"""Method that returns scores -> the index of the argument with the same length."""
 
 
 class ThirdPartyPlugins(Mapping[str, Declaration]):
@@ -145,33 +145,41 @@ def _get_modification_time(path: str) -> int:
 
 
 def _describe_package(point: EntryPoint) -> str:
-    """Describe the package of an entry point."""
-    return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
+    """Return the name and version of the entry point's package, or its module if the package is unknown."""
+    if point.dist is None:
+        return f"module {point.module}"
+    return f"package {point.dist.name} {point.dist.version}"
 
 
 def _load_declaration(point: EntryPoint) -> Declaration:
-    """Load a plugin's declaration without building the plugin. Raises ThirdPartyError."""
+    """Load a plugin's declaration without building the plugin. Raises ThirdPartyError.
+
+    The declaration has no `make` if none of the plugin's extension points is replayed.
+    """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
     loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
-    declared, target = loaded
+    declaration, target = loaded
+    if not any(EXTENSION_POINTS[name].methods for name in declaration.points):
+        return declaration
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
-        if undeclared := find_extension_points(plugin) - declared.points:
+        undeclared = find_extension_points(plugin) - declaration.points
+        if undeclared:
             raise TypeError(f"it runs at {', '.join(sorted(undeclared))}, which it does not declare")
-        return _guard_plugin(plugin, declared, plugin_label)
+        return _guard_plugin(plugin, declaration, plugin_label)
 
-    replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
-    return replace(declared, make=_guard(make, f"{plugin_label} cannot be made") if replayed else None)
+    return replace(declaration, make=_guard(make, f"{plugin_label} cannot be built"))
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
-    """Load the target of an entry point and its declaration. Raises TypeError."""
+    """Load the target of an entry point, and read its declaration, which has no `make` yet. Raises TypeError."""
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
-    if error := _find_incomplete_point(target):
+    error = _find_incomplete_point(target)
+    if error:
         raise TypeError(error)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
@@ -189,46 +197,57 @@ def _find_incomplete_point(target: object) -> str:
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
-            has = ", ".join(method for method in point.methods if method not in missing)
-            return f"it has {has}, but not {', '.join(missing)}: at {name} it needs {', '.join(point.methods)}"
+            present = ", ".join(method for method in point.methods if method not in missing)
+            return f"it has {present}, but not {', '.join(missing)}: {name} needs {', '.join(point.methods)}"
     return ""
 
 
 def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
-    """Return the names that an attribute declares. Raises TypeError for unknown names."""
+    """Return the names that an attribute declares, none without the attribute.
+
+    Raises TypeError for unknown names, and for a string in place of several names.
+    """
     names = getattr(target, attribute, ())
-    if isinstance(names, str) or (unknown := sorted(set(names) - set(allowed_names))):
-        raise TypeError(f"{attribute} has unknown names: {names if isinstance(names, str) else ', '.join(unknown)}")
+    unknown = [names] if isinstance(names, str) else sorted(set(names) - set(allowed_names))
+    if unknown:
+        raise TypeError(f"{attribute} has unknown names: {', '.join(unknown)}")
     return frozenset(names)
 
 
 def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
-    """Return the plugin under its registered name, with each method's results checked and its errors guarded."""
-    checks: dict[str, Method] = {method: _build_result_check(method) for method in ANSWERS}
+    """Build a plugin with the registered name that calls `plugin`, checks its results and guards against its errors."""
+    checks: dict[str, Method] = {method: _build_result_check(method) for method in RESULT_TYPES}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
-    checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
-    checks |= {
-        "events_to_register": partial(_check_events, plugin_label),
-        "filter": partial(_check_rejections, plugin_label),
-    }
-    members: dict[str, object] = {
-        method: staticmethod(
-            _guard(_add_check(getattr(plugin, method), check), f"{plugin_label} fails in {method}", method)
-        )
-        for method, check in checks.items()
-        if callable(getattr(plugin, method, None))
-    }
-    unread = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
-    members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
-    members |= {"name": declared.name, "reads": Reads(get_reads(plugin))}
-    members |= {"peers": Peers.ALL if (peers := Peers(get_peers(plugin))) is Peers.DOMAINS else peers}
-    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
-    made: Plugin = type(declared.name, (), members)()
-    return made
+    checks["dependencies"] = _check_dependencies
+    checks["reserve"] = _check_changes
+    checks["release"] = _check_changes
+    checks["events_to_register"] = partial(_check_events, plugin_label)
+    checks["filter"] = partial(_check_rejections, plugin_label)
+
+    members: dict[str, object] = {}
+    for method, check in checks.items():
+        function = getattr(plugin, method, None)
+        if callable(function):
+            guarded = _guard(_add_check(function, check), f"{plugin_label} fails in {method}", method)
+            members[method] = staticmethod(guarded)
+    if "dependencies" not in members:
+        declared_kinds = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
+        members["dependencies"] = staticmethod(lambda info, view: iter(declared_kinds))
+
+    members["name"] = declared.name
+    members["reads"] = Reads(get_reads(plugin))
+    peers = Peers(get_peers(plugin))
+    members["peers"] = Peers.ALL if peers is Peers.DOMAINS else peers  # DOMAINS needs methods that are not passed on
+    members["permit_timeout"] = int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))
+    guarded_plugin: Plugin = type(declared.name, (), members)()
+    return guarded_plugin
 
 
 def _guard(method: Method, failure: str, name: str = "") -> Method:
-    """Wrap a method so that every error but an expected PluginError becomes a ThirdPartyError."""
+    """Wrap a method so that its errors become ThirdPartyErrors that begin with `failure`.
+
+    PluginErrors are passed on if the method with this `name` may raise them. The method's output goes to stderr.
+    """
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
     def call(*arguments: object) -> object:
@@ -244,23 +263,29 @@ def _guard(method: Method, failure: str, name: str = "") -> Method:
 
 
 def _add_check(method: Method, check: Method) -> Method:
-    """Wrap a method so that its result is checked."""
+    """Wrap a method so that `check` gets its result, followed by its arguments, and returns the final result."""
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
 def _build_result_check(method: str) -> Method:
-    """Build a function that checks what a plugin's `method` returns, and returns it with normalized node names."""
-    answer = ANSWERS[method]
+    """Build a function that checks the result of the plugin's `method` and returns it, with node names as a set.
+
+    The function raises TypeError for a wrong type, code, reason or node name.
+    """
+    expected_type = RESULT_TYPES[method]
 
     def check(result: object, *_: object) -> object:
-        if not isinstance(result, answer):
-            raise TypeError(f"it answers with {type(result).__name__}, not with {answer.__name__}")
+        if not isinstance(result, expected_type):
+            raise TypeError(f"it returned {type(result).__name__}, not {expected_type.__name__}")
         status = getattr(result, "status", result)
         if isinstance(status, Status):
             _check_status(method, status.code, status.reasons)
         if isinstance(result, PreFilterResult) and result.node_names is not None:
-            names = result.node_names if isinstance(result.node_names, str) else frozenset(result.node_names)
-            result = result._replace(node_names=_check_strings(names, "node_names"))
+            names = result.node_names
+            if not isinstance(names, str):  # a string would be split into letters
+                names = frozenset(names)
+            _check_strings(names, "node_names")
+            result = result._replace(node_names=names)
         return result
 
     return check
@@ -271,27 +296,27 @@ def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
     if not isinstance(code, Code) or code not in CODES[method]:
         allowed_codes = ", ".join(sorted(CODES[method]))
         raise TypeError(
-            f"it answers with code {code!s:.80}, not with one of {allowed_codes}; to fail it raises PluginError"
+            f"it returned code {code!s:.80}, not one of {allowed_codes}; to report a failure, raise PluginError"
         )
     _check_strings(reasons, "reasons")
 
 
-def _check_strings(texts: Texts, description: str) -> Texts:
-    """Raise TypeError unless all items are strings."""
+def _check_strings(texts: Iterable[object], description: str) -> None:
+    """Raise TypeError unless all items are strings. A single string is an error, too."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"its {description} are {texts!r:.80}, not several texts")
-    return texts
+        raise TypeError(f"its {description} are {texts!r:.80}, not a collection of strings")
 
 
 def _build_score_check(argument: int) -> Method:
-    """Build the check for one integer per node."""
+    """Build a function that returns scores if there is one integer for each entry of the method's `argument`.
+
+    Otherwise, the function raises TypeError.
+    """
 
     def check(column: object, *arguments: Any) -> object:
         nodes = len(arguments[argument])
         if not _is_column(column, nodes, "i"):
-            raise TypeError(
-                f"it answers with {_describe_value(column)}, not with one integer for each of {nodes} nodes"
-            )
+            raise TypeError(f"it returned {_describe_value(column)}, not one integer for each of {nodes} nodes")
         return column
 
     return check
@@ -300,7 +325,7 @@ def _build_score_check(argument: int) -> Method:
 def _check_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Check the rejections, and guard their facts."""
+    """Return the rejections with guarded facts. Raises TypeError for a rejection that is not valid."""
     rejections = list(answer or ())
     nodes = len(view.nodes)
     for rejection in rejections:
@@ -315,22 +340,26 @@ def _check_rejections(
         _check_status("filter", rejection.code, (rejection.reason,))
         if rejection.fact is not None and not callable(rejection.fact):
             raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
-    failure = f"{plugin_label} fails in a fact"
-    return (
-        rejection._replace(fact=rejection.fact and _guard(_add_check(rejection.fact, _check_fact), failure, "fact"))
-        for rejection in rejections
-    )
+    return (_guard_fact(rejection, plugin_label) for rejection in rejections)
+
+
+def _guard_fact(rejection: Rejection, plugin_label: str) -> Rejection:
+    """Return the rejection with its fact, if it has one, checked and guarded."""
+    if rejection.fact is None:
+        return rejection
+    guarded = _guard(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")
+    return rejection._replace(fact=guarded)
 
 
 def _is_column(value: object, nodes: int, kind: str) -> bool:
-    """Return whether a value is an array with one entry of a kind per node."""
+    """Return whether a value is an array of one entry per node, of numpy's dtype `kind` "b", "i" or "f"."""
     return isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) == ((nodes,), kind)
 
 
 def _check_fact(value: object, *_: object) -> object:
-    """Raise TypeError unless the value is a fact or text."""
+    """Return the value. Raises TypeError unless it is a fact, text or None."""
     if not isinstance(value, (str, type(None), *get_args(AnyFact))):
-        raise TypeError(f"it answers with {type(value).__name__}, not with words")
+        raise TypeError(f"it returned {type(value).__name__}, not text")
     return value
 
 
@@ -346,41 +375,44 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Check the registered events, and guard their hints."""
+    """Return the registered events with guarded hints. Raises TypeError for an item that is not an event of a kind."""
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
-            raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
-    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, plugin_label)) for event in events])
+            raise TypeError(f"it registers {event!r:.80}, not a ClusterEventWithHint of {', '.join(RESOURCES)}")
+    return iter([event._replace(hint=_guard_hint(event.hint, plugin_label)) for event in events])
 
 
-def _guard_hint(hint: HintFunction, plugin_label: str) -> HintFunction:
-    """Guard a hint."""
+def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | None:
+    """Return the hint with its errors guarded and its result as a bool, or None without a hint."""
+    if hint is None:
+        return None
     guarded = _guard(hint, f"{plugin_label} fails in a hint", "hint")
     return lambda *arguments: bool(guarded(*arguments))
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Return the changes that a plugin answers with. Raises TypeError unless they are API objects by reserved kind.
+    """Return the changes that a plugin returned. Raises TypeError unless they are API objects of reservable kinds.
 
-    The arguments of the plugin's method, which are not needed here, follow the answer.
+    The arguments of the plugin's method, which are not needed here, follow the changes.
     """
     if not isinstance(by_kind, Mapping):
-        raise TypeError(f"it answers with {_describe_value(by_kind)}, not with a mapping of kinds to objects")
-    if unreserved_kinds := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
-        raise TypeError(
-            f"it changes {', '.join(unreserved_kinds)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}"
-        )
+        raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")
+    other_kinds = sorted(map(str, by_kind.keys() - RESERVED_KINDS))
+    if other_kinds:
+        raise TypeError(f"it changes {', '.join(other_kinds)}, not one of {', '.join(sorted(RESERVED_KINDS))}")
     for objects in by_kind.values():
         for obj in objects:
             if not isinstance(obj, Struct):
-                raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")
+                raise TypeError(f"it changes {type(obj).__name__}, which is not an object of kschedctl.api.objects")
     return by_kind
 
 
 def _describe_value(value: object) -> str:
-    """Return a value's type in words."""
-    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    """Return the name of a value's type, for an array its dtype and shape."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    return type(value).__name__
 
 
 REPLAYED: tuple[PluginClass, ...] = (
@@ -404,7 +436,7 @@ _POINTS = {
     "PodState": "score",
     "QOSSort": "queueSort",
 }
-"""Plugins that are not replayed -> where they run. Some look at the load of nodes, which nobody recorded."""
+"""Plugins that are not replayed -> where they run. Some of them read the load of nodes, which is not recorded."""
 
 SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
     **{plugin.name: Declaration.from_class(plugin) for plugin in REPLAYED},
@@ -418,5 +450,7 @@ def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
     A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises
     ConfigurationError.
     """
-    own = find_third_party_plugins()
-    return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written
+    installed = find_third_party_plugins()
+    if not other_builds:
+        return installed
+    return ChainMap(installed, SCHEDULER_PLUGINS)  # type: ignore[arg-type]  # nothing is written

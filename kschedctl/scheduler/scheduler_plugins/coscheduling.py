@@ -33,10 +33,17 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    BY_THE_PLUGIN,
+    POD,
+    UPDATE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
-from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork
@@ -58,12 +65,12 @@ LAST = "~"
 GRANTED_SECONDS = 3
 """Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
-    "a group of Coscheduling that failed is tried after younger ones",
+    "a failed group is tried after younger ones",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
 COUNTS_GATED = ByVersion(
-    "Coscheduling counts pods with scheduling gates as missing",
+    "pods with scheduling gates count as missing",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
@@ -194,11 +201,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting.key
 
-    def gang(self, pod: Pod) -> GangKey | None:
+    def find_gang(self, pod: Pod) -> GangKey | None:
         """Return the key of the pod's PodGroup, or None if it has none."""
         return find_coscheduling_gang(pod)
 
-    def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
+    def find_member_failures(
+        self, result: GroupResult, members: Sequence[Position], view: Fork
+    ) -> dict[Position, MemberFailure]:
         """Return the failure of each member of a gang that stays unscheduled.
 
         Waiting members are given up when another member fits on no node, or when their waiting time ends.
@@ -278,10 +287,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
         reason = REJECTED.format(gang.name, cycle.info.pod.metadata.name)
         return PostFilterResult(
-            Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle.info.pod, cycle.view) else ())
+            Status(Code.UNSCHEDULABLE, (reason,) if self.find_reason_to_give_up(cycle.info.pod, cycle.view) else ())
         )
 
-    def gives_up(self, pod: Pod, view: Fork) -> str:
+    def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
         """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
         waiting.
         """
@@ -290,11 +299,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return OPTIMISTIC if lacks_many else ""
 
     @property
-    def after_another(self) -> str:
+    def sibling_rejection_reason(self) -> str:
         """Return the reason for rejecting waiting pods after another pod of their group was rejected."""
         return UNRESERVED
 
-    def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
+    def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Record the failure of a pod. If the pod fits on no node, a complete group has to back off."""
         gang = _find_existing_gang(pod, view)
         history = view.gang_history
@@ -304,8 +313,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             history.back_off(gang.key, self.args.pod_group_backoff_seconds)
         history.record_failure(gang.key)
 
-    def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Return the pods to activate after a pod passed Permit or started to wait.
+    def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+        """Record that a pod passed Permit or waits there, and return the pods to activate.
 
         The first assigned pod of a group activates the other pods. Once enough pods are assigned, the group's failure
         is forgotten.

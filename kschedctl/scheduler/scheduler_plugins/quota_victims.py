@@ -23,7 +23,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 NO_VICTIMS = "No victims found on node {} for preemptor pod {}"
 EXCEEDED = "global quota max exceeded"
 QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
-    "whether victims are sorted again by importance, not those first that break a budget",
+    "victims are sorted again by importance, not those first that violate a PDB",
     (("", False), ("1.31", True)),
     "fefba224 of scheduler-plugins",
 )

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Filtering
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.engine.cycle import Filtering, PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.framework import (
@@ -52,7 +51,7 @@ GROUPING_THRESHOLD = 4
 
 
 class AlikePods:
-    """Cached answers for pods identical to `info` in one profile. Arrays are (N,).
+    """Cached answers for pods identical to `info` in one profile. Arrays are (N,), one entry per node.
 
     On their nodes, the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
     memory. Raises PluginError.
@@ -101,17 +100,22 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows. Raises PluginError.
 
-        `info` is the pod's own PodInfo, which may have other claims than the first of the identical pods. Pods that are
-        nominated ahead of this one count as placed.
+        `info` is the pod's own PodInfo, which may have other claims than the first of the identical pods. The pods in
+        `nominated`, which are nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is
+        searched.
         """
         if self.hopeless:
             return NO_ROWS, 0
         self.local.bring_up_to_date(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
+
+        # The fastest way: judge one example of each group of equivalent nodes.
         ranking = self._find_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
             self.best_rows, feasible_count = ranked
             return ranked
+
+        # The local scores decide alone if no plugin looks at more than a node's own row.
         local = self.local.scores if self.always is None else self.local.scores + self.always
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not (sampling or needs_plugins):
@@ -120,6 +124,8 @@ class AlikePods:
             feasible_count = int(np.count_nonzero(local >= 0))
             self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
+
+        # Otherwise the other plugins are asked about all nodes.
         rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
@@ -194,8 +200,11 @@ class AlikePods:
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their scores. Raises PluginError."""
+        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
+        judges_rows = self.view.closed is not None and self.view.group_since is None
+        answers = self._row_answers if judges_rows else None
         rejected = local < 0
-        answers = self._row_answers if self.view.closed is not None and self.view.group_since is None else None
+
         if ranking:
             ranking.update()
         if ranking and not nominated:
@@ -212,9 +221,11 @@ class AlikePods:
             rejected |= self.claims.find_rejected(info, nominated)
         if nominated:
             rejected |= self.local.find_crowded(nominated, self.info.priority)
+
         rows = self._select_rows_to_score(rejected, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
+
         if ranking:
             total = local.take(rows) + ranking.score_rows(rows)
         elif answers:
@@ -241,7 +252,10 @@ class AlikePods:
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether such a pod certainly fits on a row, counting the pods nominated ahead of it."""
+        """Return whether such a pod certainly fits on a row, even with the pods in `nominated` ahead of it.
+
+        False means that a full check is needed.
+        """
         if self.hopeless or self.changing_filters or self.claims:
             return False
         if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
@@ -264,17 +278,17 @@ class AlikePods:
     def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
         """Return the local scores of the rows plus the scores of the other plugins there."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
-        for fixed, state, raw in self.fixed_scores:
-            total += self._get_weight(fixed) * fixed.normalize(state, raw[rows])
-        for moving, prepare in self.changing_scores:
+        for plugin, state, raw in self.fixed_scores:
+            total += self._get_weight(plugin) * plugin.normalize(state, raw[rows])
+        for plugin, prepare in self.changing_scores:
             pre_score = prepare(self.info, self.view, rows)
             if not pre_score.skip:
-                scores = moving.score(self.info, self.view, pre_score.state, rows)
-                total += self._get_weight(moving) * moving.normalize(pre_score.state, scores)
+                scores = plugin.score(self.info, self.view, pre_score.state, rows)
+                total += self._get_weight(plugin) * plugin.normalize(pre_score.state, scores)
         return total
 
     def _list_plugins(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point, without those that `claims` asks."""
+        """Return the plugins of an extension point, without the plugins that `claims` asks."""
         return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
 
     # -- filters -------------------------------------------------------------------------------------------------
@@ -298,10 +312,8 @@ class AlikePods:
     def _find_never_feasible(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return the nodes that plugins reject no matter which pods run there, (N,)."""
         rejected = ~self.allowed
-        filter_names = {
-            p.name
-            for p in Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view).plugins
-        }
+        filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
+        filter_names = {plugin.name for plugin in filtering.plugins}
         for plugin in self._iter_lasting_filters(pre_filter):
             if plugin.name in filter_names:
                 result = self.lasting_pre_filter.results.get(plugin.name)
@@ -313,24 +325,28 @@ class AlikePods:
     def _split_score_plugins(
         self,
     ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
-        """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod."""
+        """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod.
+
+        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError.
+        """
         prepares = map_score_preparations(self.framework)
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
-        fixed, moving = [], []
+        fixed = []
+        changing = []
         for plugin in self._list_plugins("score"):
             if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             pre_score = prepares[plugin.name](self.info, self.view, everywhere)
             if _find_dependency(plugin, pre_score) is Reads.PODS:
-                moving.append((plugin, prepares[plugin.name]))
+                changing.append((plugin, prepares[plugin.name]))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
                 if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
                     base += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))
-        return base, fixed, moving
+        return base, fixed, changing
 
     def _get_weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin in the profile."""

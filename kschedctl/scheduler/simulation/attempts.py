@@ -91,7 +91,7 @@ class Attempts(PodsOnNodes):
     def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
         """Bind the pod to the best feasible node, if necessary after evicting victims at once. Raises PluginError.
 
-        Return None if the pod fits nowhere.
+        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable.
         """
         choice = self.search.find_node(position, framework)
         if choice is not None:
@@ -121,15 +121,21 @@ class Attempts(PodsOnNodes):
         Pods that keep waiting have no outcome. With `queued`, they are tried again once their victims are gone.
         Otherwise, victims are evicted and the group is placed at once.
         """
-        outcomes_without_cycle = {
-            position: self.find_outcome_without_cycle(position, self.framework(position)) for position in members
-        }
-        outcomes = [outcome for outcome in outcomes_without_cycle.values() if outcome is not None]
-        remaining = [position for position in members if outcomes_without_cycle[position] is None]
+        outcomes = []
+        remaining = []
+        for position in members:
+            outcome = self.find_outcome_without_cycle(position, self.framework(position))
+            if outcome is None:
+                remaining.append(position)
+            else:
+                outcomes.append(outcome)
+
         try:
             attempt = self._place_group(remaining, queued) if remaining else NOT_PLACED
         except PluginError as error:
-            return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in remaining)], NOT_PLACED
+            outcomes += (Outcome(position, ERROR, message=str(error)) for position in remaining)
+            return outcomes, NOT_PLACED
+
         for position, member in attempt.placed.items():
             victims = (*self.pop_victims(position), *attempt.victims.get(position, ()))
             outcome = Outcome(
@@ -139,7 +145,10 @@ class Attempts(PodsOnNodes):
         return outcomes, attempt
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError."""
+        """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError.
+
+        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once.
+        """
         framework = self.require_framework(members[0])
         key = self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
@@ -169,7 +178,7 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims at once, and return them."""
+        """Evict the victims at once, remember which nodes they left, and return them."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
@@ -186,7 +195,7 @@ class Attempts(PodsOnNodes):
             self._evicted.add(victim)
 
     def _find_equal_victims(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
-        """Return the pods still on the node that kube-scheduler might have evicted instead of the victim.
+        """Return the pods still on the node that kube-scheduler might equally well have evicted in place of the victim.
 
         They equal the victim in priority and start time, whose order upstream leaves to an unstable sort
         (MoreImportantPod in pkg/scheduler/util/utils.go), and evicting one of them frees enough of every resource. Pods
@@ -210,7 +219,7 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """Return the outcome of a pod that does not reach a scheduling cycle, or None if it does."""
+        """Return the outcome of a pod that no profile serves or that is gated, or None if it reaches a cycle."""
         info = self.incoming(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))

@@ -57,6 +57,15 @@ def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:
     return RESERVED_KINDS if kinds is None else kinds
 
 
+class _LastingRejections(NamedTuple):
+    """The nodes rejected for a pod no matter which pods move, valid until an object is replaced."""
+
+    info: PodInfo
+    replaced_count: int
+    """How many objects had been replaced when this was computed."""
+    rejected: Bools | bool
+
+
 class ClaimAnswers:
     """The answers of a profile's plugins that read the claims of pods like `info`, which may have different claims."""
 
@@ -68,7 +77,7 @@ class ClaimAnswers:
         )
         self._lasting = [asking for asking in rejecting if get_reads(asking.plugin) is Reads.NODES]
         self._changing = [asking for asking in rejecting if get_reads(asking.plugin) is not Reads.NODES]
-        self._latest: tuple[PodInfo, int, Bools | bool] | None = None
+        self._latest: _LastingRejections | None = None
         self.pre_filter_results: dict[str, PreFilterResult] = {}
         pre_scores = _map_claim_readers(framework, "preScore", PreScorePlugin, info)
         scorers = _map_claim_readers(framework, "score", ScorePlugin, info)
@@ -86,27 +95,30 @@ class ClaimAnswers:
 
     def _find_lastingly_rejected(self, info: PodInfo) -> Bools | bool:
         """Return the nodes rejected no matter which pods move, cached for the latest pod until a claim changes."""
-        replaced_objects = self.view.objects.replaced
-        if self._latest is None or self._latest[0] is not info or self._latest[1] != replaced_objects:
-            self.pre_filter_results = {}
-            rejected: Bools | bool = False
-            for plugin in self._lasting:
-                rejected = rejected | self._find_rejected_by(plugin, info)
-            self._latest = info, replaced_objects, rejected
-        return self._latest[2]
+        replaced_count = self.view.objects.replaced_count
+        latest = self._latest
+        if latest is not None and latest.info is info and latest.replaced_count == replaced_count:
+            return latest.rejected
+        self.pre_filter_results = {}
+        rejected: Bools | bool = False
+        for plugin in self._lasting:
+            rejected = rejected | self._find_rejected_by(plugin, info)
+        self._latest = _LastingRejections(info, replaced_count, rejected)
+        return rejected
 
-    def find_likeness(self, info: PodInfo) -> Hashable:
+    def get_claims_key(self, info: PodInfo) -> Hashable:
         """Return a key that is equal for pods whose claims get the same answers now, or None if there is no such key.
 
         Volume claims of identical pods get the same answers. Raises PluginError.
         """
-        claim_plugins = [
-            asking
-            for asking in (*self._lasting, *self._changing)
-            if "ResourceClaim" in _get_reserved_kinds_read(asking.plugin)
-        ]
-        likenesses = tuple([asking.run_pre_filter(info, self.view).like for asking in claim_plugins])
-        return None if None in likenesses else likenesses
+        keys = []
+        for rejecting in (*self._lasting, *self._changing):
+            if "ResourceClaim" in _get_reserved_kinds_read(rejecting.plugin):
+                key = rejecting.run_pre_filter(info, self.view).like
+                if key is None:
+                    return None
+                keys.append(key)
+        return tuple(keys)
 
     def _find_rejected_by(self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
         """Return the nodes that one plugin rejects, and store its PreFilter result."""
@@ -179,17 +191,16 @@ def find_rejected_nodes(
         return False
     if pre_filter_result.status.rejected:
         return True
-    outside_pre_filter = (
-        False if pre_filter_result.node_names is None else ~mask_named_rows(pre_filter_result.node_names, view)
-    )
+    names = pre_filter_result.node_names
+    excluded_by_pre_filter = False if names is None else ~mask_named_rows(names, view)
     if not plugin.runs_filter:
-        return outside_pre_filter
-    rejected = filter_nodes(plugin.plugin, info, view, pre_filter_result.state)
+        return excluded_by_pre_filter
+    state = pre_filter_result.state
+    rejected = filter_nodes(plugin.plugin, info, view, state)
     if nominated is not NO_CHANGE:
-        rejected[nominated.node] |= filter_nodes(plugin.plugin, info, view, pre_filter_result.state, nominated)[
-            nominated.node
-        ]
-    return rejected if pre_filter_result.node_names is None else rejected | outside_pre_filter
+        rejected_with_nominated = filter_nodes(plugin.plugin, info, view, state, nominated)
+        rejected[nominated.node] |= rejected_with_nominated[nominated.node]
+    return rejected | excluded_by_pre_filter
 
 
 def mask_named_rows(names: frozenset[str], view: Fork) -> Bools:

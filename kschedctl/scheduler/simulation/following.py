@@ -78,14 +78,15 @@ class StepwiseScheduler:
         return TriedPod(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 
     def build_incoming_info(self, position: Position) -> PodInfo:
-        """Build the PodInfo of the pod with its current nomination."""
-        info = self.view.pods.infos[int(self.view.pods.info[position])]
+        """Build the PodInfo of the pod without a node and with its current nomination."""
+        number = int(self.view.pods.info[position])
+        info = self.view.pods.infos[number]
         row = self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         pod = self.get_stored_pod(position)
         if pod.status.nominated_node_name != name:
             pod = replace(pod, status=replace(pod.status, nominated_node_name=name))
-        number = int(self.view.pods.info[position])
+        # PodInfos of pods that had a node are numbered from the number of all PodInfos on.
         offset = len(self.view.pods.infos) if info.spec.node_name else 0
         return PodInfo(pod, info.options, offset + number)
 
@@ -98,17 +99,15 @@ class StepwiseScheduler:
     def assume(self, tried: TriedPod, row: Row) -> None:
         """Place the pod on a node and reserve its volumes and devices there. Raises PluginError."""
         assert tried.cycle is not None
-        plugins = find_reserve_plugins(tried.cycle.framework, tried.cycle.info.spec)
-        pre_filter_results = tried.cycle.pre_filter.results
-        assumed = not self.view.time_passes
+        info = tried.cycle.info
         reserve(
-            plugins,
-            tried.cycle.info,
-            tried.cycle.info.pod,
+            find_reserve_plugins(tried.cycle.framework, info.spec),
+            info,
+            info.pod,
             self.view,
             row,
-            pre_filter_results=pre_filter_results,
-            assumed=assumed,
+            pre_filter_results=tried.cycle.pre_filter.results,
+            assumed=not self.view.time_passes,
         )
         self.place(tried.position, row)
 
@@ -120,7 +119,8 @@ class StepwiseScheduler:
     def preempt(self, tried: TriedPod) -> PreemptionResult:
         """Evict the victims on the cheapest candidate node, and nominate that node for the pod.
 
-        Ties are broken by the names of nodes.
+        Ties are broken by the names of nodes. Pods of lower priority that are nominated for the node lose their
+        nomination. If there is no candidate, nothing is evicted, and the pod may lose its own nomination.
         """
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
@@ -153,17 +153,15 @@ class StepwiseScheduler:
         """Take pods off their nodes and release their volumes and devices."""
         for position in positions:
             self.view.forget(position)
-        profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
         specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]
-        plugins: dict[str, ReservePlugin] = {
-            plugin.name: plugin
-            for framework in profiles
-            if framework
-            for plugin in find_reserve_plugins(framework, *specs)
-        }
+        plugins: dict[str, ReservePlugin] = {}
+        for name in self.scheduler.configuration.profiles:
+            framework = self.scheduler.framework(name)
+            if framework is not None:
+                plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         release(plugins.values(), self.view, positions)
 
 
 def _tried_in_vain(result: PostFilterResult) -> bool:
-    """Return whether preemption was tried, after which the pod loses its nomination."""
+    """Return whether this is the result of a preemption that was tried, so that the pod loses its nomination."""
     return isinstance(result.report, Preemption) and result.report.eligible

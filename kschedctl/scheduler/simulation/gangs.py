@@ -107,11 +107,11 @@ class Gangs:
             info = self.view.pods.infos[info_number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
             plugin = find_gang_plugin(framework) if framework else None
-            self._gang_of_info[info_number] = plugin.gang(info.pod) if plugin else None
+            self._gang_of_info[info_number] = plugin.find_gang(info.pod) if plugin else None
         return self._gang_of_info[info_number]
 
     def group_pods(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods that are tried together by group, in the order in which they are tried."""
+        """Return the pods of Kubernetes' own groups, by group and in the order in which they are tried together."""
         groups = self.collect_groups(positions)
         return {key: self.sort_members(key, members) for key, members in groups.items() if not isinstance(key, GangKey)}
 
@@ -122,7 +122,7 @@ class Gangs:
         )
 
     def collect_groups(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods that belong to groups by group, in the given order."""
+        """Return the pods that belong to groups or gangs, by group and in the given order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
         if not self.has_groups:
             return groups
@@ -134,7 +134,7 @@ class Gangs:
     def explain_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> dict[Position, MemberFailure]:
-        """Return why members of a group are not bound in the current state."""
+        """Return why members of a group would not be bound if the group were tried now."""
         return self._find_failures(framework, key, members, self.run_group_cycle(framework, key, members))
 
     def explain_groups(
@@ -150,10 +150,10 @@ class Gangs:
     def _find_failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        """Return why members are not bound, as the gang's plugin or the pod-group cycle explains it."""
+        """Return why members are not bound after this result, from the gang's plugin or the pod-group cycle."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         if plugin is not None:
-            return plugin.failures(result, members, self.view)
+            return plugin.find_member_failures(result, members, self.view)
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
@@ -165,7 +165,7 @@ class Gangs:
         return max(group_priority + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
-        """Return whether each pod of the group preempts for itself, and all of them wait for that."""
+        """Return whether each pod of the group preempts for itself, and the group waits until all victims are gone."""
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
     def place_members(
@@ -182,12 +182,13 @@ class Gangs:
             return self._place_one_by_one(framework, key, members, all_or_none)
         if all_or_none:
             return _build_failure(members, ())
-        return self._bind_result(self._build_cycle(framework, key, members).run(post_filter=False), members)
+        result = self._build_cycle(framework, key, members).run(post_filter=False)
+        return self._bind_result(result, members)
 
     def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Find the victims of preemption for the members or the whole group, without moving pods.
+        """Find the victims of preemption for the members or the whole group, without evicting them.
 
-        Raises PluginError.
+        If the group fits now without preemption, its members are bound. Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
         # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
@@ -195,18 +196,17 @@ class Gangs:
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}
-        if result.victims:
+        if result.victims:  # those of the group as a whole count for its first member
             victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
-        return GangAttempt(
-            {}, _assign_victims_once(victims), rows, self._find_failures(framework, key, members, result)
-        )
+        failed = self._find_failures(framework, key, members, result)
+        return GangAttempt({}, _assign_victims_once(victims), rows, failed)
 
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members once these are evicted. Raises PluginError.
+        """Find the victims, and the nodes of the members once the victims are evicted. Raises PluginError.
 
-        No member is placed if not enough of them fit.
+        If not enough members fit even then, return an attempt without members and victims.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -215,7 +215,9 @@ class Gangs:
         for victim in chain(*gang_attempt.victims.values()):
             view.forget(victim)
         afterwards = self._build_cycle(framework, key, members).run(view, post_filter=False)
-        return gang_attempt._replace(placed=_collect_placed_members(afterwards)) if afterwards.placed else NOT_PLACED
+        if not afterwards.placed:
+            return NOT_PLACED
+        return gang_attempt._replace(placed=_collect_placed_members(afterwards))
 
     def run_group_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
         """Run the group's cycle in the current state, with preemption."""
@@ -228,7 +230,7 @@ class Gangs:
         return result
 
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
-        """Return why no pod of the group is tried, or an empty string."""
+        """Return why no pod of a PodGroup is tried since v1.37, otherwise an empty string."""
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.build_own_info(position) for position in members}
@@ -268,11 +270,15 @@ class Gangs:
         return PodInfo(self.placements.build_waiting_pod(position), info.options, info.number, info.alike)
 
     def _choose_row(self, view: Fork, rows: Rows) -> Row:
-        """Choose one of the rows by the seed."""
+        """Return a random one of the rows, as determined by the seed."""
         return Row(int(rows[self.placements.random.randrange(len(rows))]))
 
     def _needs_full_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
-        """Return whether the group's cycle tries several placements, or makes changes that are hard to take back."""
+        """Return whether the group needs a pod-group cycle, rather than being placed pod by pod.
+
+        This is so if several placements have to be tried, or if members have pod affinity or claims, whose effects are
+        hard to take back.
+        """
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)
             if group is None or group.spec.scheduling_constraints is not None:
@@ -289,8 +295,8 @@ class Gangs:
         They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit.
         """
         placed: dict[Position, PlacedMember] = {}
-        nominated_rows = {position: row for position in members if (row := self.view.nominated_row(position)) != NO_ROW}
-        quorum = False
+        nominated_rows = {position: self.view.nominated_row(position) for position in members}
+        has_quorum = False
         try:
             for position in members:
                 choice = self.placements.choose_node(framework, position)
@@ -302,7 +308,8 @@ class Gangs:
                 permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
                 waits = permit.code is Code.WAIT
                 placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
-                quorum = quorum or permit.code is Code.SUCCESS
+                if permit.code is Code.SUCCESS:
+                    has_quorum = True
                 if permit.code not in (Code.SUCCESS, Code.WAIT):
                     self._take_back([position], nominated_rows)
                     del placed[position]
@@ -311,35 +318,37 @@ class Gangs:
         except PluginError:
             self._take_back(placed, nominated_rows)
             raise
-        left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)
-        quorum = quorum and self._has_quorum(key)
-        if quorum and not (all_or_none and len(placed) < len(members)):
-            return _build_success(members, placed, left_over_at_once=left_over_at_once)
-        self._take_back(placed, nominated_rows)
-        return _build_failure(members, placed)
 
-    def _has_quorum(self, key: AnyGroupKey) -> bool:
-        """Return whether enough pods of the group have a node now, in versions where Permit does not check it."""
-        if (
-            isinstance(key, GangKey)
-            or not self.is_gang_scheduling_enabled
-            or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
-        ):
+        are_all_required_placed = not all_or_none or len(placed) == len(members)
+        if not (has_quorum and are_all_required_placed and self._has_enough_placed_pods(key)):
+            self._take_back(placed, nominated_rows)
+            return _build_failure(members, placed)
+        left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)
+        return _build_success(members, placed, left_over_at_once=left_over_at_once)
+
+    def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
+        """Return whether enough pods of the group have a node now. If Permit checks that, return True."""
+        if isinstance(key, GangKey) or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):
+            return True
+        if not self.is_gang_scheduling_enabled:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
         return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
 
     def _take_back(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
-        """Take pods off their nodes, and restore their nominations."""
+        """Take pods off their nodes, and restore their nominations (NO_ROW for none)."""
         for position in positions:
             self.view.forget(position)
-            if position in nominated_rows:
+            if nominated_rows[position] != NO_ROW:
                 self.view.nominate(position, nominated_rows[position])
-        self.pods.taken_back += 2 * len(positions)
+        self.pods.taken_back += 2 * len(positions)  # the placement and its undoing
 
     def _bind_result(self, result: GroupResult, members: Sequence[Position]) -> GangAttempt:
-        """Bind the members that a cycle placed, and return the attempt. Raises PluginError."""
+        """Bind the members that a cycle placed if the group fits, and return the attempt.
+
+        Raises PluginError if the cycle ended with an error or a reservation fails.
+        """
         if result.status.code is Code.ERROR:
             raise PluginError(result.message)
         placed = _collect_placed_members(result)
@@ -347,7 +356,7 @@ class Gangs:
             return _build_failure(members, placed)
         for position, member in placed.items():
             self.pods.bind(position, member.row)
-        return _build_success(members, placed, left_over_at_once=result.promised is not None)
+        return _build_success(members, placed, left_over_at_once=result.nominated_rows is not None)
 
 
 def _has_pod_affinity(info: PodInfo) -> bool:
@@ -362,18 +371,19 @@ def _has_pod_affinity(info: PodInfo) -> bool:
 def _build_success(
     members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
 ) -> GangAttempt:
-    """Build an attempt that placed members, with the other members to try again at once.
+    """Build an attempt that placed members. Some of the other members are tried again at once.
 
-    If a member waits because too few have a node yet, the queue retries the members that were tried before it.
+    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
+    last one that waits at Permit because too few have a node yet.
     """
-    retried_count = max(
-        (turn for turn, member in enumerate(members) if member in placed and placed[member].waits), default=0
-    )
-    retried_count = len(members) if left_over_at_once else retried_count
+    if left_over_at_once:
+        retried_count = len(members)
+    else:
+        waiting_turns = (turn for turn, member in enumerate(members) if member in placed and placed[member].waits)
+        retried_count = max(waiting_turns, default=0)
     retried = tuple(member for member in members[:retried_count] if member not in placed)
-    return GangAttempt(
-        placed, failed={member: UNFIT_MEMBER for member in members if member not in placed}, retried_at_once=retried
-    )
+    failed = {member: UNFIT_MEMBER for member in members if member not in placed}
+    return GangAttempt(placed, failed=failed, retried_at_once=retried)
 
 
 def _build_failure(members: Sequence[Position], fitting: Container[Position]) -> GangAttempt:
@@ -393,7 +403,7 @@ def _build_placed_member(member: MemberResult) -> PlacedMember:
 
 
 def _assign_victims_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
-    """Assign a victim of several members to the first of them."""
+    """Return the victims of each member, where a victim of several members counts only for the first of these."""
     preemptors: dict[Position, Position] = {}
     for member, member_victims in victims.items():
         for victim in member_victims:

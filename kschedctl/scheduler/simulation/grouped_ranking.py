@@ -24,9 +24,9 @@ from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_GROUPS = 64
-"""Number of groups that is worthwhile in any cluster. In a large one, a quarter of its nodes is."""
+"""Up to this many groups are worthwhile in any cluster. In a large cluster, the limit is a quarter of its nodes."""
 MAX_CHANGED_REJECTIONS = 32
-"""If more rejections change, the groups are rebuilt, at most once in PATIENCE pods."""
+"""If the rejections of more nodes change, the groups are rebuilt, at most once in PATIENCE pods."""
 PATIENCE = 64
 """Minimum number of pods between two rebuilds of the groups."""
 
@@ -58,13 +58,13 @@ class ConsultedPlugins(NamedTuple):
     def build_row_verdicts(self) -> list[RowVerdicts] | None:
         """Return the verdicts of all filters, or None if a filter cannot judge single rows. Raises PluginError."""
         verdicts = []
-        for plugin, prepares, filters in self.filters:
-            if not (prepares and filters and offers(plugin, DistinguishingFilter)):
+        for plugin, runs_pre_filter, runs_filter in self.filters:
+            if not (runs_pre_filter and runs_filter and offers(plugin, DistinguishingFilter)):
                 return None
-            judging = plugin.row_verdicts(self.info, self.local.view)
-            if judging is None:
+            row_verdicts = plugin.row_verdicts(self.info, self.local.view)
+            if row_verdicts is None:
                 return None
-            verdicts.append(judging)
+            verdicts.append(row_verdicts)
         return verdicts
 
     def build_row_scores(self) -> list[tuple[int, RowScores]] | None:
@@ -90,8 +90,11 @@ class RowAnswers:
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> RowAnswers | None:
         """Build the answers, or return None if a plugin cannot answer for single rows. Raises PluginError."""
-        verdicts, scores = consulted.build_row_verdicts(), consulted.build_row_scores()
-        return None if verdicts is None or scores is None else cls(consulted, verdicts, scores)
+        verdicts = consulted.build_row_verdicts()
+        scores = consulted.build_row_scores()
+        if verdicts is None or scores is None:
+            return None
+        return cls(consulted, verdicts, scores)
 
     def find_rejected(self, rows: Rows) -> Bools:
         """Return which of the rows the filters reject, (F,)."""
@@ -153,7 +156,7 @@ class GroupedRanking:
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
     def drop_empty_groups(self) -> GroupedRanking | None:
-        """Drop empty groups if there are too many groups, and return the ranking, or None if too many remain."""
+        """Drop empty groups if there are too many groups, and return the ranking itself, or None if too many remain."""
         if len(self.groups) <= self.max_groups:
             return self
         self.groups = self._build_groups()
@@ -180,6 +183,8 @@ class GroupedRanking:
         is_local = not (self.verdicts or self.scores or self.consulted.fixed or self.rejections)
         if is_local:  # then all rows are in one group
             return groups.get_best_rows(feasible), int(groups.count[0])
+
+        # Drop the groups whose example is rejected.
         rows = groups.example[feasible]
         if self.verdicts or self.rejections:
             rejected_groups = self._find_rejected(rows)
@@ -187,12 +192,16 @@ class GroupedRanking:
                 feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
             if not len(feasible):
                 return NO_ROWS, 0
+
         counts = groups.count[feasible]
         total = groups.top[feasible] + self.answers.score_rows(rows, counts)
         return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
-        """Apply the pod's rejections, and return the rows that changed, or None if too many change too often."""
+        """Apply the pod's rejections, and return the rows that changed, or None if too many change too often.
+
+        If the groups are rebuilt, no changed rows remain to be handled.
+        """
         if self.rejections is None:
             if rejected is False:
                 return NO_ROWS
@@ -218,7 +227,7 @@ class GroupedRanking:
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
     def find_filtered_out(self) -> Bools:
-        """Return which rows the filters reject, (N,). Rows that their local score excludes may be False."""
+        """Return which rows the filters reject, (N,). Rows that are infeasible by their local score may be False."""
         groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
         by_group[feasible] = self.answers.find_rejected(groups.example[feasible])
@@ -258,11 +267,11 @@ class RejectedRows:
 
     def rejected(self, rows: Rows) -> Bools:
         """Return which of the rows are rejected, (F,)."""
-        refused: Bools = self.mask.take(rows) > 0
-        return refused
+        is_rejected: Bools = self.mask.take(rows) > 0
+        return is_rejected
 
     def update(self, rejected: Bools | bool) -> Rows:
         """Reject exactly these nodes, and return the rows whose verdict changed."""
         changed: Rows = (self.mask != rejected).nonzero()[0]
-        self.mask[changed] ^= 1
+        self.mask[changed] ^= 1  # flip 0 and 1
         return changed

@@ -31,8 +31,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, OwnRows
+from kschedctl.snapshot.fork import Fork, NodeView, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 INFEASIBLE = -(2**61)
@@ -66,10 +65,11 @@ class Crowded:
 
 
 class LocalScores:
-    """Scores for pods that request what `info` does and count on their nodes as info `number` does. Arrays are (N,).
+    """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
 
     `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be when the next such pods come to the node. Its entries before `step` are past. Raises PluginError.
+    will be after each of the next such pods comes to the node. Its entries before `step` are used up. Raises
+    PluginError.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork) -> None:
@@ -84,14 +84,14 @@ class LocalScores:
         self.placed = 0
         self.seen = len(view.trail)
         self._crowded: dict[int, Crowded] = {}
-        self._devices = has_backed_resources(info, view)
-        self._replaced = view.objects.replaced
+        self._requests_devices = has_backed_resources(info, view)
+        self._replaced_count = view.objects.replaced_count
         self._store_scores(view.nodes.rows, self._compute_scores(view.nodes.rows))
 
     @property
     def is_outdated(self) -> bool:
         """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
-        return self._devices and self._replaced != self.view.objects.replaced
+        return self._requests_devices and self._replaced_count != self.view.objects.replaced_count
 
     def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
@@ -100,19 +100,24 @@ class LocalScores:
         latest such pod was placed, so the next one may go there. With `alone`, pods on other nodes do not matter to
         such pods.
         """
-        trail, seen = self.view.trail, self.seen
-        if seen == len(trail):
+        trail = self.view.trail
+        previously_seen = self.seen
+        if previously_seen == len(trail):
             return
         self.seen = len(trail)
+
+        # The usual case: one such pod came to a node, and the new score was computed ahead.
         row, number, sign = trail.latest
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
         self.placed += has_arrived
-        if has_arrived and self.seen - seen == 1 and self._use_score_ahead(row):
+        if has_arrived and self.seen - previously_seen == 1 and self._use_score_ahead(row):
             return
-        rows = trail.rows_since(seen)
+
+        rows = trail.rows_since(previously_seen)
         if has_arrived:
             next_rows = self._predict_rows(row, tied)
-            self._compute_ahead(rows, next_rows, LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1)
+            pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
+            self._compute_ahead(rows, next_rows, pods_ahead)
         else:
             self._store_scores(rows, self._compute_scores(rows))
 
@@ -130,49 +135,60 @@ class LocalScores:
             crowded = self._crowded[priority] = self._recompute_crowded(nominated, crowded)
         elif crowded.seen != trail_length:
             if trail_length - crowded.seen == 1:
-                self._update_crowded(crowded, *self.view.trail.latest)
-            elif len(rows := np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))):
-                crowded.rejected[rows] = self._find_rejected(
-                    crowded.nominated.restrict_to(rows), OwnRows(self.view, rows)
-                )
-                crowded.ahead.clear()
+                self._update_crowded_row(crowded, *self.view.trail.latest)
+            else:
+                self._update_crowded_rows(crowded)
             crowded.seen = trail_length
         return crowded.rejected
 
     def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
-        """Recompute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
+        """Compute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
         has_nominations = np.zeros(len(self.view.nodes), np.bool_)
         has_nominations[nominated.node] = True
         rejected = np.zeros_like(has_nominations)
         to_compute = has_nominations
         if previous is not None:
-            is_unchanged = ~nominated.find_differing(previous.nominated, len(has_nominations)) & (
-                self.view.touched <= previous.seen
-            )
+            has_other_nominations = nominated.find_differing(previous.nominated, len(has_nominations))
+            is_unchanged = ~has_other_nominations & (self.view.touched <= previous.seen)
             rejected = previous.rejected & has_nominations & is_unchanged
             to_compute = has_nominations & ~is_unchanged
         rows = np.flatnonzero(to_compute)
         rejected[rows] = self._find_rejected(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
-    def _update_crowded(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
-        """Update the crowded nodes after one pod came to a node or left it, computing further such pods ahead."""
+    def _update_crowded_rows(self, crowded: Crowded) -> None:
+        """Update the crowded nodes after several moves."""
+        rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
+        if len(rows):
+            crowded.rejected[rows] = self._find_rejected(crowded.nominated.restrict_to(rows), OwnRows(self.view, rows))
+            crowded.ahead.clear()
+
+    def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
+        """Update the crowded nodes after one pod came to a row (`sign` 1) or left it (-1).
+
+        Answers for the next such pods are taken from those computed ahead, or computed ahead if there are none.
+        """
         if not crowded.has_nominations[row]:
             return
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
-        ahead = crowded.ahead.pop(row, []) if has_arrived else []
-        if not ahead:
-            added_pods = np.arange(LOOKAHEAD + 1)
-            rows = np.full(LOOKAHEAD + 1, row)
-            nominated_there = crowded.nominated.restrict_to(rows[:1])
-            repeated_rows = np.repeat(added_pods.astype(np.int32), len(nominated_there.node))
-            repeated = Delta(
-                repeated_rows,
-                np.tile(nominated_there.info, LOOKAHEAD + 1),
-                np.tile(nominated_there.sign, LOOKAHEAD + 1),
-            )
-            ahead = self._find_rejected(repeated, OwnRows(self.view, rows, added_pods, self.number)).tolist()
-        crowded.rejected[row], *crowded.ahead[row] = ahead
+        answers = crowded.ahead.pop(row, []) if has_arrived else []
+        if not answers:
+            answers = self._compute_crowded_ahead(crowded, row)
+        crowded.rejected[row], *crowded.ahead[row] = answers
+
+    def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
+        """Return whether the node rejects the pod now, and once 1, 2, … LOOKAHEAD more such pods are placed there."""
+        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
+        added_pods = np.arange(LOOKAHEAD + 1)
+        rows = np.full(LOOKAHEAD + 1, row)
+        nominated_there = crowded.nominated.restrict_to(rows[:1])
+        repeated = Delta(
+            np.repeat(added_pods.astype(np.int32), len(nominated_there.node)),
+            np.tile(nominated_there.info, LOOKAHEAD + 1),
+            np.tile(nominated_there.sign, LOOKAHEAD + 1),
+        )
+        answers: list[bool] = self._find_rejected(repeated, OwnRows(self.view, rows, added_pods, self.number)).tolist()
+        return answers
 
     def _find_rejected(self, nominated: Delta, rows: OwnRows) -> Bools:
         """Return which of the rows reject such a pod, counting the pods nominated there, (M,)."""
@@ -191,14 +207,17 @@ class LocalScores:
         return True
 
     def _predict_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes to which such pods may come next: the latest again, or nodes that were as good."""
+        """Return the nodes to which such pods may come next: the latest again and, after many pods, all tied nodes.
+
+        Tied nodes whose next scores are known already are left out.
+        """
         if self.placed < MANY_PODS:
             return np.array([latest])
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
     def _compute_ahead(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute the scores of `rows` now, and those of `next_rows` with up to `pods` more such pods."""
+        """Compute and store the scores of `rows` now, and those of `next_rows` with up to `pods` more such pods."""
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
         scores = self._compute_scores(np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
@@ -208,12 +227,15 @@ class LocalScores:
 
     def _store_scores(self, rows: Rows, scores: Scores) -> None:
         """Store the current scores of these rows, for which nothing is computed ahead any more."""
-        self.scores[rows], self.step[rows] = scores, LOOKAHEAD
+        self.scores[rows] = scores
+        self.step[rows] = LOOKAHEAD
 
     def _find_closed(self, rows: Rows) -> Bools:
         """Return which of the rows accept no more pods, (M,)."""
         closed = self.view.closed
-        return np.zeros(len(rows), np.bool_) if closed is None else closed.mask[rows]
+        if closed is None:
+            return np.zeros(len(rows), np.bool_)
+        return closed.mask[rows]
 
     def _compute_scores(self, rows: Rows, added_pods: Rows | None = None) -> Scores:
         """Compute the scores of the rows, each with `added_pods` more such pods on it."""
@@ -266,12 +288,17 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 
 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
-    """Return, by plugin, the function that runs before its Score: its PreScore, or else its PreFilter."""
-    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.plugins_at("score")], _prepare_nothing)
-    pre_filters = (p for p in framework.plugins_at("preFilter") if scores_with_pre_filter_state(p))
-    prepare.update({p.name: partial(_prepare_by_pre_filter, p) for p in pre_filters if offers(p, PreFilterPlugin)})
-    prepare.update({p.name: p.pre_score for p in framework.plugins_at("preScore") if offers(p, PreScorePlugin)})
-    return prepare
+    """Return the function that prepares each Score plugin, by name: its PreScore, else its PreFilter, else nothing."""
+    preparations: dict[str, Prepare] = {}
+    for plugin in framework.plugins_at("score"):
+        preparations[plugin.name] = _prepare_nothing
+    for plugin in framework.plugins_at("preFilter"):
+        if scores_with_pre_filter_state(plugin) and offers(plugin, PreFilterPlugin):
+            preparations[plugin.name] = partial(_prepare_by_pre_filter, plugin)
+    for plugin in framework.plugins_at("preScore"):
+        if offers(plugin, PreScorePlugin):
+            preparations[plugin.name] = plugin.pre_score
+    return preparations
 
 
 def _prepare_by_pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:

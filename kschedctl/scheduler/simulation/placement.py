@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
-from kschedctl.scheduler.engine.extenders.extender import is_any_extender_called
+from kschedctl.scheduler.engine.extenders import is_any_extender_called
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -36,6 +37,14 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 MADE_UP = "the best node is one that an extender made up: kube-scheduler binds the pod to a node that is not there"
 
 
+class _LatestCycle(NamedTuple):
+    """The latest cycle in which extenders were called, valid for its pod until a pod moves."""
+
+    position: int
+    trail_length: int
+    cycle: Cycle
+
+
 class Placements(IncomingPods):
     """Chooses nodes for the pods of a fork, with ties broken by the seed.
 
@@ -50,11 +59,12 @@ class Placements(IncomingPods):
         self._local_scores_cache: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
         self._columns: dict[bytes, Scores] = {}
         self._claim_users: dict[int | None, bool] = {}
-        self._latest_cycle: tuple[int, int, Cycle] | None = None
-        self._kept_victims = VictimCache()
+        self._latest_cycle: _LatestCycle | None = None
+        self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
         """Answers of extenders on which placements depend but that are missing."""
         self._nominated_before = frozenset(view.snapshot.pods.nominations)
+        """The pods that were nominated when the snapshot was taken."""
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 
     def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
@@ -78,30 +88,36 @@ class Placements(IncomingPods):
             return self._choose_by_full_cycle(framework, position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
-            if row != NO_ROW:
+            if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.certainly_fits(row, self.view.nominated_besides(position, info.priority)):
                     return Choice(info, row, np.array([row]), 1, {})
                 return self._choose_by_full_cycle(framework, position)
-            nominated = self.view.nominated_from(info.priority) if len(self.view.nominations[0]) else NO_CHANGE
+            nominated = self.view.nominated_from(info.priority) if self._has_nominations else NO_CHANGE
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
             return self._pick_best(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)
 
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
-        """Return a mask (N,) of the nodes on which a pod fits now, or None if pods on other nodes matter."""
+        """Return a mask (N,) of the nodes on which a pod fits now.
+
+        Return None if pods on other nodes matter, if the pod has claims, or if a plugin fails.
+        """
+        info = self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
         try:
-            return self._get_alike_pods(
-                framework, self.build_arriving_info(position), int(self.view.pods.info[position])
-            ).find_feasible_mask()
+            return self._get_alike_pods(framework, info, number).find_feasible_mask()
         except PluginError:
             return None
 
     def find_locally_feasible(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return the nodes that no plugin rejects that reads only the node's own row, (N,). Raises PluginError."""
-        local = self._get_local_scores(
-            framework, self.build_arriving_info(position), int(self.view.pods.info[position])
-        )
+        """Return a mask (N,) of the nodes that no plugin that reads only the node's own row rejects.
+
+        Raises PluginError.
+        """
+        info = self.build_arriving_info(position)
+        number = int(self.view.pods.info[position])
+        local = self._get_local_scores(framework, info, number)
         local.bring_up_to_date(NO_ROWS)
         return np.asarray(local.scores >= 0)
 
@@ -117,10 +133,11 @@ class Placements(IncomingPods):
             return None
         return self._get_alike_pods(framework, info, number).score_feasible_rows(info)
 
-    def find_likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
+    def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Return a key that is equal for pods that get the same answers in the current state.
 
-        The names of pods and claims do not matter.
+        The key is the number of the PodInfo, or for pods with claims the answers about these, so that their names do
+        not matter. A pod that is nominated, or about which extenders are called, equals no other pod.
         """
         if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
             return (position,)
@@ -132,13 +149,13 @@ class Placements(IncomingPods):
             return number
         try:
             claims = self._get_alike_pods(framework, info, number).claims
-            claim_likeness = claims and claims.find_likeness(info)
-        except PluginError:
+            claims_key = None if claims is None else claims.get_claims_key(info)
+        except PluginError:  # it will fail for each pod of this PodInfo
             return number
-        return number if claim_likeness is None else (info.alike, claim_likeness)
+        return number if claims_key is None else (info.alike, claims_key)
 
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
-        """Return whether a plugin may reject a node for such a pod because of pods on other nodes."""
+        """Return whether a plugin may reject a node for such a pod because of pods on other nodes, or fails."""
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
         try:
@@ -152,28 +169,35 @@ class Placements(IncomingPods):
 
         While nothing moves, extenders are not called again for the same pod.
         """
-        if self._latest_cycle and self._latest_cycle[:2] == (position, len(self.view.trail)):
-            return self._latest_cycle[2]
+        latest = self._latest_cycle
+        if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
+            return latest.cycle
         info = self.build_arriving_info(position)
-        if self._nominated_before or len(self.view.nominations[0]):
+        if self._nominated_before or self._has_nominations:
             info = info.for_pod(self.build_waiting_pod(position))
         closed = self.view.closed
         if closed and closed.cordoned:
-            return run_cycle(framework, info, self.view.with_changes(self.view.cluster, closed.cordoned), sampling)
-        return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._kept_victims)
+            view_with_cordons = self.view.with_changes(self.view.cluster, closed.cordoned)
+            return run_cycle(framework, info, view_with_cordons, sampling)
+        return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._victim_cache)
+
+    @property
+    def _has_nominations(self) -> bool:
+        """Whether pods are nominated now."""
+        rows, _ = self.view.nominations
+        return len(rows) > 0
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the cached answers for pods that are identical to this one except for their claims."""
         key = framework, info.alike
         alike_pods = self._alike_pods_cache.get(key)
         if alike_pods is None or alike_pods.local.is_outdated:
-            drop_oldest_if_full(
-                self._alike_pods_cache, CACHED_KINDS if self.view.closed is None else CACHED_KINDS_WHEN_CLOSING
-            )
+            max_kinds = CACHED_KINDS if self.view.closed is None else CACHED_KINDS_WHEN_CLOSING
+            drop_oldest_if_full(self._alike_pods_cache, max_kinds)
             local = self._get_local_scores(framework, info, number)
-            alike_pods = self._alike_pods_cache[key] = AlikePods(
-                framework, info, local, self._uses_claims_cached(info), self._share_column
-            )
+            claiming = self._uses_claims_cached(info)
+            alike_pods = AlikePods(framework, info, local, claiming, self._share_column)
+            self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
     def _share_column(self, column: Scores) -> Scores:
@@ -190,7 +214,8 @@ class Placements(IncomingPods):
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         """Return the cached local scores for pods with the same requests."""
         requests = int(self.view.pods.distinct.demand[number])
-        key = (framework, requests, self.get_incoming_info(number) is self.view.pods.infos[number])
+        never_had_node = self.get_incoming_info(number) is self.view.pods.infos[number]
+        key = (framework, requests, never_had_node)
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
@@ -206,10 +231,10 @@ class Placements(IncomingPods):
         return self._pick_best(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
     def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
-        """Run the cycle in which a pod is placed, and keep it if extenders were called."""
+        """Run the cycle in which a pod is placed. If extenders were called, store it and what they left unknown."""
         cycle = self.run_cycle(framework, position, self.sampling)
         if cycle.consultation.extenders:
-            self._latest_cycle = position, len(self.view.trail), cycle
+            self._latest_cycle = _LatestCycle(position, len(self.view.trail), cycle)
             self.unheard.update(cycle.consultation.unknown)
         return cycle
 
@@ -219,7 +244,8 @@ class Placements(IncomingPods):
         """Pick one of the best nodes by the seed, or return None if no node is feasible. Raises PluginError."""
         if not feasible:
             return None
-        row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
+        place = self.random.randrange(len(best)) if len(best) > 1 else 0
+        row = int(best[place])
         if row == NO_ROW:
             raise PluginError(MADE_UP)
         return Choice(info, Row(row), best, feasible, pre_filter_results)

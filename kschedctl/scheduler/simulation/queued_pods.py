@@ -7,6 +7,7 @@ backoffs end, and after five minutes all pods are tried again, as long as someth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -14,11 +15,10 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
-from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_requeue
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy, QueuePlugins, may_requeue
 from kschedctl.scheduler.queueing.scheduling_queue import (
     MAX_UNSCHEDULABLE_TIME,
     TIMEOUT,
@@ -76,7 +76,10 @@ class QueuedPods:
         self._moves_at_flush = self._count_moves()
 
     def pop(self) -> Position | None:
-        """Return the next pod to try, or None if the passing of time changes nothing any more."""
+        """Remove and return the next pod to try, letting time pass until one is ready.
+
+        Return None if no pod would be ready however much time passes.
+        """
         if not self.tried and self._new:
             self.scheduling_queue.cycle += 1
             return self._new.pop()
@@ -134,7 +137,7 @@ class QueuedPods:
             self.view.gang_history.note_move()
 
     def take_group(self, group: AnyGroupKey) -> list[Position]:
-        """Take the waiting pods of a group out of the queue, and return them."""
+        """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
             self.get_queued_pod(member)
@@ -168,15 +171,16 @@ class QueuedPods:
         if not self._unjudged:
             return
         advice = self._advice
-        for occurrence in [advice.build_arrival(position) for position in coming] + [
-            advice.build_departure(victim) for victim in victims
-        ]:
+        occurrences = [advice.build_arrival(position) for position in coming]
+        occurrences += [advice.build_departure(victim) for victim in victims]
+        for occurrence in occurrences:
             self._judge_pods(occurrence)
 
     def _judge_pods(self, occurrence: Occurrence) -> None:
         """Put the pods that an event may wake into the queue, with the plugins that reject them now."""
         info_numbers = self._advice.find_woken(self._unjudged.keys(), occurrence)
-        for pod in sorted((pod for number in info_numbers for pod in self._unjudged.pop(number)), key=_get_timestamp):
+        woken_pods = [pod for number in info_numbers for pod in self._unjudged.pop(number)]
+        for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
@@ -211,8 +215,8 @@ class QueuedPods:
 
     def _put_groups_back(self) -> None:
         """Put back the pods of groups that did not fit, since something has moved."""
-        for pod, rejectors, refused_at in self._rejected_members:
-            self.scheduling_queue.add_unschedulable(pod, rejectors, refused_at)
+        for pod, rejectors, rejected_at in self._rejected_members:
+            self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []
 
     def _has_retry_of_higher_priority(self) -> bool:
@@ -221,7 +225,7 @@ class QueuedPods:
         return first is not None and first.priority > self._get_priority(self._new[-1])
 
     def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod that has been tried, creating it if needed."""
+        """Return the queue entry of a pod, creating it if needed, and count the pod as tried."""
         if position not in self.tried:
             pod = self._untried.get(position) or QueuedPod(position, self._get_priority(position), attempts=1)
             self.tried[position] = pod
@@ -235,7 +239,7 @@ class QueuedPods:
         """Move waiting pods after an event, unless none of their plugins is interested in it."""
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)
-            for rejector in self.scheduling_queue.unschedulable.rejectors()
+            for rejector in self.scheduling_queue.unschedulable.list_rejectors()
         )
         if is_interesting or self.waits.pods:
             self.scheduling_queue.move(occurrence)
@@ -245,9 +249,10 @@ class QueuedPods:
         return self._attempts.move_count - len(self.waits.pods)
 
     def _advance_time(self) -> bool:
-        """Advance the clock to the next end of a backoff or flush, and return whether pods may be tried again.
+        """Advance the clock to the next end of a backoff or flush, and put pods back into the active queue.
 
-        Time stops before the first pod that waits at Permit runs into its timeout.
+        Return False if nothing is due, or if a pod that waits at Permit runs into its timeout before, at which time
+        stops.
         """
         backoff_end = self.scheduling_queue.backoff.find_next_completion()
         permit_timeout = self.waits.find_first_timeout()
@@ -270,6 +275,7 @@ class QueuedPods:
         history = self.view.gang_history
         if self._moves_at_flush != self._count_moves():
             return flush_time
+        # Without a move since the last flush, only the end of a gang's backoff can change an answer.
         gang_return = history.find_next_return() if history else None
         return None if gang_return is None else max(flush_time, gang_return + 1)
 
@@ -288,6 +294,14 @@ class QueuedPods:
 def _get_timestamp(pod: QueuedPod) -> int:
     """Return when the pod last entered the queue."""
     return pod.timestamp
+
+
+@dataclass
+class _Listeners:
+    """The numbers of the PodInfos that were checked for a kind of event, and of those that it may affect."""
+
+    checked: set[int] = field(default_factory=set)
+    affected: set[int] = field(default_factory=set)
 
 
 class _SharedQueuePlugins(QueuePlugins):
@@ -309,8 +323,8 @@ class _SharedQueuePlugins(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._unaffected: dict[int, set[int]] = {}
         """By the id of an event, the numbers of the PodInfos to which it does not matter."""
-        self._listening: dict[ClusterEvent, tuple[set[int], set[int]]] = {}
-        """By event, the PodInfos already checked, and those of them to which such events may matter."""
+        self._listeners: dict[ClusterEvent, _Listeners] = {}
+        """The PodInfos to which such events may matter, by event."""
         self._seen_events: dict[int, Occurrence] = {}
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
@@ -348,20 +362,19 @@ class _SharedQueuePlugins(QueuePlugins):
 
         It does not matter which plugins rejected these pods.
         """
+        # Which PodInfos may be affected at all is checked once per kind of event.
+        listeners = self._listeners.setdefault(occurrence.event, _Listeners())
+        for number in info_numbers - listeners.checked:
+            if not self._do_all_hints_skip(number, occurrence.event):
+                listeners.affected.add(number)
+        listeners.checked.update(info_numbers)
+
+        # Of these, ask about the PodInfos that this very event was not found to leave unaffected.
         unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
-        checked, listening = self._get_listeners(occurrence.event)
-        listening.update(
-            number for number in info_numbers - checked if not self._do_all_hints_skip(number, occurrence.event)
-        )
-        checked.update(info_numbers)
-        to_ask = info_numbers & listening - unaffected
+        to_ask = info_numbers & listeners.affected - unaffected
         woken = [number for number in to_ask if self._may_wake(number, occurrence)]
         unaffected.update(to_ask - set(woken))
         return sorted(woken)
-
-    def _get_listeners(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
-        """Return the PodInfos checked for such events, and those of them to which the events may matter."""
-        return self._listening.setdefault(event, (set(), set()))
 
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
         """Return whether every plugin that registered for such events skips pods of this PodInfo."""
@@ -386,19 +399,20 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._unshared.find_gating_plugin(pod) if self._view.preempting else ""
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Return whether an event concerns the pod, whose other plugins are asked later."""
-        return (
-            super().is_concerned(pod, occurrence) if pod.gating_plugin else _reaches_priority(occurrence, pod.priority)
-        )
+        """Return whether an event concerns the pod. If the pod is not gated, only its priority is checked here."""
+        if pod.gating_plugin:
+            return super().is_concerned(pod, occurrence)
+        return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         """Return what to do with the pod after an event, cached for identical pods."""
-        key = int(self._view.pods.info[pod.position]), pod.rejectors, self._get_event_id(occurrence), in_flight
+        number = int(self._view.pods.info[pod.position])
+        key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:
             self._strategies[key] = super().choose_strategy(pod, occurrence, in_flight)
         return self._strategies[key]
 
 
 def _reaches_priority(occurrence: Occurrence, priority: int) -> bool:
-    """Return whether pods of this priority hear of the event."""
+    """Return whether the event is delivered to pods of this priority."""
     return occurrence.up_to_priority is None or priority <= occurrence.up_to_priority

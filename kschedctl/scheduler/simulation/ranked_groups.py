@@ -23,7 +23,7 @@ SMALL_COUNT = 8
 
 
 class TiedRows:
-    """The rows of several ascending lists as one sequence, valid until pods move. Its length stays valid."""
+    """The rows of several ascending lists as one ascending sequence, valid until pods move. Its length stays valid."""
 
     def __init__(self, lists: Sequence[array[int]]) -> None:
         self._lists = lists
@@ -57,19 +57,22 @@ class TiedRows:
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
-        below, up_to, guesses = 0, self._length, True
+        below = 0
+        up_to = self._length
+        interpolates = True
         while low < high:
-            offset = (high - low) * (place - below) // (up_to - below) if guesses else (high - low) // 2
-            number = 0
+            interpolated = (high - low) * (place - below) // (up_to - below)
+            offset = interpolated if interpolates else (high - low) // 2
+            rows_up_to_offset = 0
             for rows in self._lists:
-                number += bisect_right(rows, low + offset)
-            if number > place:
+                rows_up_to_offset += bisect_right(rows, low + offset)
+            if rows_up_to_offset > place:
                 high = low + offset
-                up_to = number
+                up_to = rows_up_to_offset
             else:
                 low += offset + 1
-                below = number
-            guesses = not guesses
+                below = rows_up_to_offset
+            interpolates = not interpolates
         return low
 
 
@@ -120,9 +123,10 @@ class RankedGroups:
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
     def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
-        """Update the groups with the current local scores and the scores that are always added.
+        """Move the rows that changed to their groups and scores: `score` (N,) plus `always` (N,), or None for zeros.
 
-        `changed_rows` are rows whose distinction changed although no pod came to them or left them.
+        Rows changed if a pod came or left since the last update. `changed_rows` are further rows whose distinctions
+        changed.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -137,7 +141,10 @@ class RankedGroups:
                 self._move_row(row, self._update_group(row), new_score)
         else:
             row_array = np.asarray(rows)
-            self._move_rows(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
+            new_scores = score[row_array]
+            if always is not None:
+                new_scores = new_scores + always[row_array]
+            self._move_rows(row_array, new_scores)
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
         """Return the distinct rows of the latest moves in ascending order."""
@@ -148,11 +155,13 @@ class RankedGroups:
         return self.trail.rows_since(self.seen)
 
     def _move_row(self, row: int, group: int, score: int) -> None:
-        """Move one row to this group and score."""
-        old_group, old_score = int(self.group[row]), int(self.score[row])
+        """Move one row to this group and score, and update the counts, lists and tops of both groups."""
+        old_group = int(self.group[row])
+        old_score = int(self.score[row])
         if group == old_group and score == old_score:
             return
-        self.group[row], self.score[row] = group, score
+        self.group[row] = group
+        self.score[row] = score
         if old_score >= 0:
             self.count[old_group] -= 1
             if old_score >= self._floor[old_group]:
@@ -165,13 +174,16 @@ class RankedGroups:
             self._update_top(group)
 
     def _move_rows(self, rows: Rows, new_scores: Scores) -> None:
-        """Move these rows, in ascending order, to these scores."""
+        """Move these rows, in ascending order, to these scores and to the groups to which they belong now."""
+        # Rows that change groups are moved one by one.
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
                 self._move_row(row, self._update_group(row), score)
+
+        # The rows whose scores still differ stay in their groups.
         old_scores = self.score.take(rows)
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
@@ -188,7 +200,7 @@ class RankedGroups:
             self._move_rows_within_group(group, rows[in_group], old_scores[in_group], new_scores[in_group])
 
     def _move_rows_within_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
-        """Change the scores of rows of one group."""
+        """Change the scores of rows of one group, and update its count, lists and top."""
         self.score[rows] = new_scores
         self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
         floor = self._floor[group]
@@ -228,7 +240,10 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and a row that has it."""
+        """Update the highest score of a group in which rows moved, and its example, unless the group is empty.
+
+        If all listed rows have left the group, its best rows are listed anew.
+        """
         if not self.count[group]:
             return
         lists = self._lists[group]
@@ -240,14 +255,16 @@ class RankedGroups:
         self.example[group] = lists[top][0]
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
-        """List the best feasible rows of a group in order, which suffice until all of them have left it."""
+        """List the best of the feasible `rows` of a group in order, which suffice until all of them have left it."""
         if not len(rows):
             return
         scores = self.score[rows]
         floor = 0
         if len(rows) > SORTED_ROWS:
-            floor = int(np.partition(scores, len(rows) - SORTED_ROWS)[len(rows) - SORTED_ROWS])
-            rows, scores = rows[scores >= floor], scores[scores >= floor]
+            place = len(rows) - SORTED_ROWS
+            floor = int(np.partition(scores, place)[place])
+            is_listed = scores >= floor
+            rows, scores = rows[is_listed], scores[is_listed]
         self._floor[group] = floor
         for tied in split_by_value(scores):
             self._lists[group][int(scores[tied[0]])] = array("i", rows[tied].astype(np.int32).tobytes())
@@ -256,7 +273,10 @@ class RankedGroups:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _update_group(self, row: int) -> int:
-        """Bring the values of a row up to date and return the group to which it belongs now, creating a new group."""
+        """Update the stored values of a row, and return the group to which it belongs now, a new one if needed.
+
+        The row itself is not moved.
+        """
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
             value = distinction.value_at(row)
@@ -277,9 +297,10 @@ class RankedGroups:
         group = self._group_by_key[key] = len(self._lists)
         self._lists.append({})
         self._floor.append(0)
-        if group == len(self.count):
+        if group == len(self.count):  # the arrays are full, so double their size
             zeros = np.zeros(group, np.int64)
-            self.count, self.top = np.concatenate((self.count, zeros)), np.concatenate((self.top, zeros))
+            self.count = np.concatenate((self.count, zeros))
+            self.top = np.concatenate((self.top, zeros))
             self.example = np.concatenate((self.example, zeros))
         return group
 
@@ -291,7 +312,9 @@ def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
     [0, 1, 2]
     """
     codes = np.zeros(length, np.int64)
-    for column in columns if length else ():
+    if not length:
+        return codes.astype(np.int32)
+    for column in columns:
         distinct, column_codes = rank_values(column)
         if distinct > 1:
             _, codes = rank_values(codes * distinct + column_codes)
@@ -299,7 +322,9 @@ def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
 
 
 def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
-    """Return the number of distinct values and each value's rank among them, (N,). Faster than np.unique.
+    """Return the number of distinct values, and each value's rank among them, (N,). There must be at least one value.
+
+    If the values span a small range, counting is faster than np.unique.
 
     >>> rank_values(np.array([7, 5, 7]))
     (2, array([1, 0, 1]))
@@ -327,9 +352,13 @@ def split_by_value(values: Rows | Ints) -> list[Rows]:
 
 
 def _get_lasting_codes(distinction: Distinction) -> Rows:
-    """Return codes (N,) of the part of a distinction that no pod changes."""
+    """Return codes (N,) of the part of a distinction that no pod changes.
+
+    These are the domains. If each node is a domain of its own, they only tell whether a node has one.
+    """
     domains = distinction.domains
-    return (domains.present if domains.alone else domains.codes).astype(np.int64)
+    codes = domains.present if domains.alone else domains.codes
+    return codes.astype(np.int64)
 
 
 def _view_as_array(rows: array[int]) -> Ints:

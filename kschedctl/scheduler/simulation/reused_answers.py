@@ -7,7 +7,7 @@ pkg/scheduler/framework/preemption/executor.go (v1.36).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,7 +16,6 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.diagnosis import (
-    NO_REJECTORS,
     PostFilterOutcome,
     Rejectors,
     build_fit_error,
@@ -99,8 +98,11 @@ def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | 
     if outcome.status.code is not Code.SUCCESS:
         return None
     for result in outcome.results.values():
-        if tied := get_tied_candidates(result):
-            return tied[random.randrange(len(tied))] if len(tied) > 1 else tied[0]
+        tied = get_tied_candidates(result)
+        if len(tied) == 1:  # draws no random number
+            return tied[0]
+        if tied:
+            return tied[random.randrange(len(tied))]
     return None
 
 
@@ -111,31 +113,33 @@ class KnownFailures:
         self.view, self._placements, self._gangs, self._framework = placements.view, placements, gangs, framework
         self.permit_failures: dict[Position, Failed] = {}
         """Pods that Permit rejected or made leave their nodes, with the reason."""
-        self._rejectors_by_likeness: dict[Hashable, Rejectors | None] = {}
+        self._rejectors_by_key: dict[Hashable, Rejectors | None] = {}
         self._seen = -1
 
     def is_known(self, position: Position) -> bool:
         """Return whether an identical pod is known to fit nowhere in the current state."""
         failures = self._current_failures
-        return bool(failures) and self._find_likeness(position) in failures
+        return bool(failures) and self._get_failure_key(position) in failures
 
     def add(self, position: Position, rejectors: Rejectors | None = None) -> None:
         """Record that the pod fits nowhere. `rejectors` are the plugins that reject it, if they are known."""
         failures = self._current_failures
-        likeness = self._find_likeness(position)
-        failures[likeness] = failures.get(likeness) if rejectors is None else rejectors
+        key = self._get_failure_key(position)
+        failures[key] = failures.get(key) if rejectors is None else rejectors
 
     def forget(self) -> None:
         """Forget all failures because nominations changed."""
-        self._rejectors_by_likeness = {}
+        self._rejectors_by_key = {}
 
     def find_rejectors(self, position: Position) -> Rejectors:
-        """Return the plugins that reject a pod which fits nowhere now."""
+        """Return the plugins that reject a pod which fits nowhere now, running its cycle if they are not known."""
         failures = self._current_failures
-        likeness = self._find_likeness(position)
-        if failures.get(likeness) is None:
-            failures[likeness] = find_rejectors(self._placements.run_cycle(self._framework(position), position))
-        return failures[likeness] or NO_REJECTORS
+        key = self._get_failure_key(position)
+        rejectors = failures.get(key)
+        if rejectors is None:
+            cycle = self._placements.run_cycle(self._framework(position), position)
+            rejectors = failures[key] = find_rejectors(cycle)
+        return rejectors
 
     def build_message(self, position: Position) -> str:
         """Return kube-scheduler's message for a pod that fits nowhere now."""
@@ -145,46 +149,53 @@ class KnownFailures:
 
     def explain_outcomes(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
-        messages: dict[Hashable, str] = {}
         outcomes = list(outcomes)
-        explained = []
         unexplained = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
-        group_candidates = [
-            p
-            for p in unexplained
-            if p not in self.permit_failures or self.permit_failures[p].message != PREEMPTION_LOOP.message
+        messages = self._explain_pods(unexplained)
+        return [
+            outcome._replace(message=messages[outcome.position]) if outcome.position in messages else outcome
+            for outcome in outcomes
         ]
-        group_messages = self._gangs.explain_groups(group_candidates, self._framework)
-        for outcome in outcomes:
-            position = outcome.position
-            if outcome.verdict != UNSCHEDULABLE or outcome.message:
-                explained.append(outcome)
-                continue
-            if position in group_messages or position in self.permit_failures:
-                explained.append(
-                    outcome._replace(message=group_messages.get(position) or self.permit_failures[position].message)
-                )
-                continue
-            likeness = self._find_likeness(position)
-            if likeness not in messages:
-                messages[likeness] = self.build_message(position)
-            explained.append(outcome._replace(message=messages[likeness]))
-        return explained
+
+    def _explain_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
+        """Return the message for each pod that fits nowhere, from its group, from Permit, or from its own cycle."""
+        groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
+        group_messages = self._gangs.explain_groups(groups_to_explain, self._framework)
+        messages_by_key: dict[Hashable, str] = {}
+        messages = {}
+        for position in positions:
+            if group_messages.get(position):
+                messages[position] = group_messages[position]
+            elif position in self.permit_failures:
+                messages[position] = self.permit_failures[position].message
+            else:
+                key = self._get_failure_key(position)
+                if key not in messages_by_key:
+                    messages_by_key[key] = self.build_message(position)
+                messages[position] = messages_by_key[key]
+        return messages
+
+    def _is_in_preemption_loop(self, position: Position) -> bool:
+        """Return whether the pod left its node because the pods of its gang preempt each other forever."""
+        failure = self.permit_failures.get(position)
+        return failure is not None and failure.message == PREEMPTION_LOOP.message
 
     @property
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:
-        """The rejectors of pods that fit nowhere, by likeness, emptied when a pod has moved."""
+        """The rejectors of pods that fit nowhere, by failure key, emptied when a pod has moved."""
         if self._seen != len(self.view.trail):
             self._seen = len(self.view.trail)
-            self._rejectors_by_likeness = {}
-        return self._rejectors_by_likeness
+            self._rejectors_by_key = {}
+        return self._rejectors_by_key
 
-    def _find_likeness(self, position: Position) -> Hashable:
-        """Return a key that is equal for pods that fail for the same reasons."""
-        likeness = self._placements.find_likeness(self._framework(position), position)
+    def _get_failure_key(self, position: Position) -> Hashable:
+        """Return a key that is equal for pods that fail for the same reasons, which includes the state of a gang."""
+        key = self._placements.get_equivalence_key(self._framework(position), position)
         history = self.view.gang_history
-        gang = self._gangs.find_group_key(position) if history else None
-        return (likeness, history.get_state(gang)) if history and isinstance(gang, GangKey) else likeness
+        if not history:
+            return key
+        gang = self._gangs.find_group_key(position)
+        return (key, history.get_state(gang)) if isinstance(gang, GangKey) else key
 
 
 class ReusedAnswers:
@@ -206,7 +217,10 @@ class ReusedAnswers:
         return self.gangs.build_own_info(position)
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError.
+
+        The choice is skipped if an identical pod is known to fit nowhere, which `run_post_filter` remembers.
+        """
         self._is_known_failure = position not in self.gang_pods and self.failures.is_known(position)
         return None if self._is_known_failure else self.placements.choose_node(framework, position)
 
@@ -215,6 +229,7 @@ class ReusedAnswers:
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
+
         plugins_asked: Collection[str] = ()
         if outcome is not None:
             plugins_asked = outcome.results
@@ -224,6 +239,7 @@ class ReusedAnswers:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
             return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
+
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
         # Pods placed later may change the rejectors.
@@ -236,7 +252,7 @@ class ReusedAnswers:
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
         """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter cannot help.
 
-        Raises PluginError.
+        The pod's nomination is cleared if preemption cannot help. Raises PluginError.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

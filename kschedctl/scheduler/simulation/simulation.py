@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.sampling import SampledFrom
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
@@ -67,8 +67,8 @@ class Simulation(Attempts):
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
         """Schedule the pods in the order of the queue, and return their outcomes in the order in which they arose.
 
-        Pods that fit nowhere come last, each with kube-scheduler's message. After an interrupt, `interrupted` is set
-        and the remaining pods were not tried.
+        Pods that fit nowhere come last, each with kube-scheduler's message. After a KeyboardInterrupt, `interrupted` is
+        True and the remaining pods were not tried.
         """
         return self.explain(self.schedule(positions))
 
@@ -77,20 +77,23 @@ class Simulation(Attempts):
         """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
-        verdict = UNSCHEDULABLE
+        unplaced_verdict = UNSCHEDULABLE
         loop = SettlingLoop(self, waiting, outcomes, self.recreation)
         try:
             loop.run(self.retried, progress or (lambda _: None))
         except KeyboardInterrupt:
-            self.interrupted, verdict = True, NOT_TRIED
+            self.interrupted = True
+            unplaced_verdict = NOT_TRIED
         finally:
             loop.close()
+
+        # A pod that was placed, evicted and not placed again is not done.
         evicted = {position for position in loop.recreated if self.view.node[position] < 0}
         done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
-        unplaced = dict.fromkeys((*waiting, *loop.recreated))
-        unplaced_in_order = [position for position in self.sort_for_queue(unplaced) if position not in done]
+        all_pods = dict.fromkeys((*waiting, *loop.recreated))
+        unplaced = [position for position in self.sort_for_queue(all_pods) if position not in done]
         return outcomes + [
-            Outcome(position, verdict, victims=self.victims.get(position, ())) for position in unplaced_in_order
+            Outcome(position, unplaced_verdict, victims=self.victims.get(position, ())) for position in unplaced
         ]
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -151,24 +154,28 @@ class SettlingLoop(SchedulingLoop):
     def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
         """Try pods and groups until none is worth another attempt.
 
-        `retried` collects the label of the event before each retry of a pod.
+        `retried` collects the labels of the events before each pod's retries. `progress` is called with the number of
+        new outcomes.
         """
         queued_pods = self.queued_pods
-        while (
-            (position := queued_pods.pop()) is not None
-            or (queued_pods.gangs and self.time_out())
-            or self._create_remaining_pods()
-        ):
+        while True:
+            position = queued_pods.pop()
             if position is not None:
-                if queued_pods.tried and (label := queued_pods.find_retry_label(position)):
+                label = queued_pods.find_retry_label(position) if queued_pods.tried else ""
+                if label:
                     retried.setdefault(position, []).append(label)
                 progress(self._process_pod(position))
+            else:
+                # No pod is ready: let a wait at Permit time out, or create pods that wait for their preemptor.
+                has_timed_out = bool(queued_pods.gangs) and self.time_out()
+                if not has_timed_out and not self._create_remaining_pods():
+                    return
             self._process_lost_nominations()
             if queued_pods.gangs:
                 self._stop_gang_rounds()
 
     def _process_lost_nominations(self) -> None:
-        """Move the waiting pods that may use nodes for which others lost their nomination."""
+        """Move waiting pods after other pods lost their nominations, which are then forgotten."""
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
@@ -211,25 +218,30 @@ class SettlingLoop(SchedulingLoop):
         if gang is not None and not isinstance(gang, GangKey):
             self._try_group(gang)
             return
+
         framework = self.pods.framework(position)
-        settled = self.attempts.find_outcome_without_cycle(position, framework)
-        if settled is not None or framework is None:
+        outcome_without_cycle = self.attempts.find_outcome_without_cycle(position, framework)
+        if outcome_without_cycle is not None:
             self.queued_pods.done(position)
-            self.outcomes += [settled] if settled else []
+            self.outcomes.append(outcome_without_cycle)
             return
+        assert framework is not None
         self.attempt(position, framework)
+
+        # A pod that completes its gang releases the others, whose outcomes are sorted by name.
         if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
             self.end_completed_waits(gang)
             objects = self.view.pods.objects
-            self.outcomes[outcome_count:] = sorted(
-                self.outcomes[outcome_count:], key=lambda outcome: objects[outcome.position].key
-            )
+            new_outcomes = self.outcomes[outcome_count:]
+            self.outcomes[outcome_count:] = sorted(new_outcomes, key=lambda outcome: objects[outcome.position].key)
 
     def _try_group(self, key: AnyGroupKey) -> None:
         """Try the waiting pods of a group together. Pods that keep waiting come back after the next move."""
         members = self.queued_pods.take_group(key)
         self.queued_pods.judge_before_moves(members, ())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
+
+        # Evict the victims, and nominate the members.
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
             self.queued_pods.judge_before_moves((), victims)
@@ -238,6 +250,8 @@ class SettlingLoop(SchedulingLoop):
         self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)
         for member, member_victims in attempt.victims.items():
             self._record_evictions(member, [victim for victim in member_victims if victim in victims])
+
+        # Put back the members without an outcome.
         finished = {outcome.position for outcome in outcomes}
         still_waiting = {
             member: attempt.failed.get(member, UNFIT_MEMBER).rejectors for member in members if member not in finished
@@ -273,7 +287,10 @@ class SettlingLoop(SchedulingLoop):
         )
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and nominate it if victims make room for it."""
+        """Put a rejected pod back into the queue, and nominate it if victims make room for it.
+
+        A message from Permit is remembered until the pod fails for another reason.
+        """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
             permit_failures[position] = failure
@@ -286,6 +303,7 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:
+        """Record the outcome of a pod whose cycle ended with an error. It is not tried again."""
         self.queued_pods.done(position)
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
@@ -352,7 +370,7 @@ class SettlingLoop(SchedulingLoop):
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record who was evicted for a pod, which stops preempting if the same victims return again and again."""
+        """Record the victims of a pod, which may not preempt any more if the same victims return again and again."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):

@@ -7,54 +7,55 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
-from kschedctl.api import operator_resources, queueing
-from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Condition
-from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
+from kschedctl.api import operated_pod_sets, operator_resources, queueing
+from kschedctl.api.json_values import JsonObject, array_at, field_at, object_at, objects_at, text_at
+from kschedctl.api.objects import Condition, ConfigMap
+from kschedctl.sources.anonymize.rewriter import (
+    Handler,
+    Rewriter,
+    drop_text,
+    replace_key,
+    replace_keyed_values,
+    replace_labels,
+    replace_object_name,
+    replace_object_names,
+    replace_resource,
+    replace_resource_names,
+    replace_resources,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 KARPENTER_CONDITIONS = frozenset(
     ("Ready", "Launched", "Registered", "Initialized", "Consolidatable", "Drifted", "Empty", "InstanceTerminating")
 )
-"""Conditions that Karpenter itself sets, as far as anything reads them."""
-
-
-def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.object_name(value)
-
-
-def _replace_key(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.key(value)
-
-
-def _replace_values(rewriter: Rewriter, value: tuple[str, ...], obj: api.RequirementWithMinValues) -> tuple[str, ...]:
-    """Replace the values of a requirement, according to its key."""
-    return tuple(rewriter.label(obj.key, item) for item in value)
+"""Conditions that Karpenter itself sets and that kschedctl reads."""
 
 
 def _replace_optional_resources(
     rewriter: Rewriter, value: JsonObject | None, obj: object
 ) -> Mapping[str, object] | None:
+    """Replace the names of resources in a map that may be None, and keep their amounts."""
     return value and {rewriter.resource(name): amount for name, amount in value.items()}
 
 
 def _replace_zone(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace a zone in the same way as the value of the nodes' zone label."""
     return rewriter.label(ZONE, value)
 
 
 def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
-    """Keep the conditions that Karpenter sets, without reason and message."""
-    kept = (condition for condition in value if condition.type in KARPENTER_CONDITIONS)
-    return tuple(replace(condition, reason="", message="") for condition in kept)
+    """Drop the conditions that Karpenter does not set, and the reasons and messages of all others."""
+    conditions = (condition for condition in value if condition.type in KARPENTER_CONDITIONS)
+    return tuple(replace(condition, reason="", message="") for condition in conditions)
 
 
 KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RequirementWithMinValues: {"key": _replace_key, "values": _replace_values},
-    api.NodeClassReference: {"name": _replace_name},
+    api.RequirementWithMinValues: {"key": replace_key, "values": replace_keyed_values},
+    api.NodeClassReference: {"name": replace_object_name},
     api.ClaimedResources: {"requests": _replace_optional_resources},
     api.NodeClaimStatus: {
-        "node_name": _replace_name,
-        "provider_id": _replace_name,
+        "node_name": replace_object_name,
+        "provider_id": replace_object_name,
         "capacity": _replace_optional_resources,
         "allocatable": _replace_optional_resources,
         "conditions": _filter_conditions,
@@ -71,38 +72,18 @@ KNOWN_PHASES = frozenset({"Running", "Ready", "Pending", "Suspended", "Failed", 
 """Phases that many operators use. Other phases are left out, because they may contain anything."""
 
 
-def _replace_resource_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
-    return tuple(map(rewriter.resource, value))
-
-
-def _replace_resource(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.resource(value)
-
-
-def _replace_resources(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
-    return {rewriter.resource(name): amount for name, amount in value.items()}
-
-
 def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Replace resources and their flavors."""
+    """Replace the names of resources and the names of their flavors."""
     return {rewriter.resource(name): rewriter.name(flavor) for name, flavor in value.items()}
 
 
-def _replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
-
-
-def _replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
-    return tuple(map(rewriter.object_name, value))
-
-
-def _replace_placement(
+def _replace_topology_assignment(
     rewriter: Rewriter, value: queueing.TopologyAssignment, obj: object
 ) -> queueing.TopologyAssignment:
-    """Replace the labels of a topology's levels, and the values of the domains."""
+    """Replace the labels of a topology's levels, and the label values of the assigned domains."""
     domains = [
         queueing.TopologyDomainAssignment(
-            tuple(rewriter.label(key, item) for key, item in zip(value.levels, domain.values, strict=False)),
+            tuple(rewriter.label(key, label) for key, label in zip(value.levels, domain.values, strict=False)),
             domain.count,
         )
         for domain in value.list_domains()
@@ -111,77 +92,130 @@ def _replace_placement(
 
 
 def _replace_controller(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the name of an admission check's controller, unless it is one of Kueue's own."""
+    """Replace the name of an admission check's controller unless it is Kueue's own."""
     return value if value.startswith("kueue.x-k8s.io/") else rewriter.object_name(value)
 
 
-def _drop_text(rewriter: Rewriter, value: str, obj: object) -> str:
-    return ""
-
-
 def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Drop a phase that is not in KNOWN_PHASES, because operators may write anything."""
     return value if value in KNOWN_PHASES else ""
 
 
 def _replace_api_version(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the group of an API version."""
+    """Replace the group in ``group/version``."""
     group, slash, version = value.partition("/")
     return f"{rewriter.domain(group)}{slash}{version}"
 
 
-_OPERATED: dict[str, Handler] = {"phase": _drop_unknown_phase, "message": _drop_text}
+_KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueName")
+"""The fields of Kueue's Configuration that an admission depends on and that contain no names."""
 
-ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
-    queueing.KueuePodSet: {"name": _replace_name},
-    queueing.SliceConstraint: {"topology": _replace_key},
+
+def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
+    """Return the ConfigMap of Kueue with what an admission depends on, and with the names of resources replaced.
+
+    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read becomes {}.
+    """
+    import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
+
+    ((key, text),) = config_map.data.items() if len(config_map.data) == 1 else (("", ""),)
+    try:
+        configuration = yaml.safe_load(text)
+    except yaml.YAMLError:
+        configuration = None
+    kept = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
+    frameworks = array_at(configuration, "integrations", "frameworks")
+    kept["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
+    kept["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
+    metadata = rewriter.rewrite_struct(config_map).metadata
+    metadata = replace(metadata, name=config_map.metadata.name, namespace=config_map.metadata.namespace)
+    return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **kept})})
+
+
+def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names of resources in the ``resources`` of Kueue's Configuration."""
+    rewritten: dict[str, object] = {}
+    if prefixes := array_at(settings, "excludeResourcePrefixes"):
+        rewritten["excludeResourcePrefixes"] = [rewriter.resource(str(prefix)) for prefix in prefixes]
+    if "quotaCheckStrategy" in settings:
+        rewritten["quotaCheckStrategy"] = settings["quotaCheckStrategy"]
+    if transformations := objects_at(settings, "transformations"):
+        rewritten["transformations"] = [_rewrite_transformation(one, rewriter) for one in transformations]
+    return rewritten
+
+
+def _rewrite_transformation(transformation: JsonObject, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names of resources in a transformation."""
+    outputs = object_at(transformation, "outputs")
+    rewritten = {
+        **transformation,
+        "input": rewriter.resource(text_at(transformation, "input")),
+        "outputs": {rewriter.resource(name): amount for name, amount in outputs.items()},
+    }
+    if factor := text_at(transformation, "multiplyBy"):
+        rewritten["multiplyBy"] = rewriter.resource(factor)
+    return rewritten
+
+
+_OPERATOR_FIELDS: dict[str, Handler] = {"phase": _drop_unknown_phase, "message": drop_text}
+
+QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
+    queueing.KueuePodSet: {"name": replace_object_name},
+    queueing.SliceConstraint: {"topology": replace_key},
     queueing.TopologyRequest: {
-        "required": _replace_key,
-        "preferred": _replace_key,
-        "pod_set_group_name": _replace_name,
-        "pod_set_slice_required_topology": _replace_key,
+        "required": replace_key,
+        "preferred": replace_key,
+        "pod_set_group_name": replace_object_name,
+        "pod_set_slice_required_topology": replace_key,
     },
-    queueing.WorkloadPriorityClassRef: {"name": _replace_name},
-    queueing.KueueWorkloadSpec: {"queue_name": _replace_name, "priority_class_name": _replace_name},
-    queueing.TopologyDomainAssignment: {"values": _replace_names},
-    queueing.TopologyLevelParts: {"prefix": _replace_name, "suffix": _replace_name, "roots": _replace_names},
-    queueing.TopologyLevelValues: {"universal": _replace_name},
-    queueing.TopologyAssignment: {"levels": _replace_names},
-    queueing.ReclaimablePod: {"name": _replace_name},
-    queueing.UnhealthyNode: {"name": _replace_name},
+    queueing.WorkloadPriorityClassRef: {"name": replace_object_name},
+    queueing.KueueWorkloadSpec: {"queue_name": replace_object_name, "priority_class_name": replace_object_name},
+    queueing.TopologyDomainAssignment: {"values": replace_object_names},
+    queueing.TopologyLevelParts: {
+        "prefix": replace_object_name,
+        "suffix": replace_object_name,
+        "roots": replace_object_names,
+    },
+    queueing.TopologyLevelValues: {"universal": replace_object_name},
+    queueing.TopologyAssignment: {"levels": replace_object_names},
+    queueing.ReclaimablePod: {"name": replace_object_name},
+    queueing.UnhealthyNode: {"name": replace_object_name},
     queueing.KueuePodSetAssignment: {
-        "name": _replace_name,
+        "name": replace_object_name,
         "flavors": _replace_flavors,
-        "resource_usage": _replace_resources,
-        "topology_assignment": _replace_placement,
+        "resource_usage": replace_resources,
+        "topology_assignment": _replace_topology_assignment,
     },
-    queueing.KueueAdmission: {"cluster_queue": _replace_name},
-    queueing.KueueAdmissionCheckState: {"name": _replace_name, "message": _drop_text},
-    queueing.KueueResourceQuota: {"name": _replace_resource},
-    queueing.KueueFlavorQuotas: {"name": _replace_name},
-    queueing.KueueResourceGroup: {"covered_resources": _replace_resource_names},
-    queueing.AdmissionCheckRule: {"name": _replace_name, "on_flavors": _replace_names},
+    queueing.KueueAdmission: {"cluster_queue": replace_object_name},
+    queueing.KueueAdmissionCheckState: {"name": replace_object_name, "message": drop_text},
+    queueing.KueueResourceQuota: {"name": replace_resource},
+    queueing.KueueFlavorQuotas: {"name": replace_object_name},
+    queueing.KueueResourceGroup: {"covered_resources": replace_resource_names},
+    queueing.AdmissionCheckRule: {"name": replace_object_name, "on_flavors": replace_object_names},
     queueing.ClusterQueueSpec: {
-        "cohort": _replace_name,
-        "cohort_name": _replace_name,
-        "admission_checks": _replace_names,
+        "cohort": replace_object_name,
+        "cohort_name": replace_object_name,
+        "admission_checks": replace_object_names,
     },
-    queueing.CohortSpec: {"parent_name": _replace_name},
-    queueing.ResourceFlavorSpec: {"node_labels": _replace_labels, "topology_name": _replace_name},
+    queueing.CohortSpec: {"parent_name": replace_object_name},
+    queueing.ResourceFlavorSpec: {"node_labels": replace_labels, "topology_name": replace_object_name},
     queueing.AdmissionCheckSpec: {"controller_name": _replace_controller},
-    queueing.TopologyLevel: {"node_label": _replace_key},
-    queueing.KueueResourceUsage: {"name": _replace_resource},
-    queueing.KueueFlavorUsage: {"name": _replace_name},
-    queueing.LocalQueueSpec: {"cluster_queue": _replace_name},
-    queueing.VolcanoQueueSpec: {"capability": _replace_resources},
-    queueing.VolcanoQueueStatus: {"allocated": _replace_resources},
-    queueing.VolcanoTask: {"name": _replace_name},
-    queueing.VolcanoJobSpec: {"queue": _replace_name},
-    queueing.VolcanoJobState: {"reason": _drop_text, "message": _drop_text},
-    operator_resources.OperatorResource: _OPERATED,
+    queueing.TopologyLevel: {"node_label": replace_key},
+    queueing.KueueResourceUsage: {"name": replace_resource},
+    queueing.KueueFlavorUsage: {"name": replace_object_name},
+    queueing.LocalQueueSpec: {"cluster_queue": replace_object_name},
+    queueing.VolcanoQueueSpec: {"capability": replace_resources},
+    queueing.VolcanoQueueStatus: {"allocated": replace_resources},
+    queueing.VolcanoTask: {"name": replace_object_name},
+    queueing.VolcanoJobSpec: {"queue": replace_object_name},
+    queueing.VolcanoJobState: {"reason": drop_text, "message": drop_text},
+    operated_pod_sets.OperatedPodSet: {"name": replace_object_name},
+    operated_pod_sets.OperatedPodSets: {"priority_class_name": replace_object_name, "problem": drop_text},
+    operator_resources.OperatorResource: _OPERATOR_FIELDS,
     operator_resources.CustomResource: {
-        **_OPERATED,
+        **_OPERATOR_FIELDS,
         "api_version": _replace_api_version,
-        "resource_kind": _replace_name,
+        "resource_kind": replace_object_name,
     },
 }
 """Struct -> its fields with names, for objects of batch queues and operators."""

@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.sources.anonymize.kept_texts import is_well_known_domain
 
-LONGEST = 10 << 10
+MAX_EXPRESSION_LENGTH = 10 << 10
 """Maximum length in characters: CELSelectorExpressionMaxLength in staging/src/k8s.io/api/resource/v1/types.go
 (v1.36).
 """
@@ -31,12 +31,13 @@ _TOKEN = re.compile(
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
     re.DOTALL,
 )
-_ARGUMENT = re.compile(r"\b(?:quantity|isQuantity|semver|isSemver)\(\s*\Z")
-_INDEXED = re.compile(r"(?:(?P<word>\w+)|[)\]])\s*\[\s*\Z")
-_SOUGHT = re.compile(r"\s*in\s+device\s*\.\s*\w+\s*\[[^\]]*\](?!\s*[.\[])")
-_NEAR = 100  # characters: what stands right before a text
+# The following patterns look at the text right before or after a literal.
+_BEFORE_ARGUMENT = re.compile(r"\b(?:quantity|isQuantity|semver|isSemver)\(\s*\Z")
+_BEFORE_INDEX = re.compile(r"(?:(?P<word>\w+)|[)\]])\s*\[\s*\Z")
+_AFTER_SEARCHED_KEY = re.compile(r"\s*in\s+device\s*\.\s*\w+\s*\[[^\]]*\](?!\s*[.\[])")
+_LOOKBEHIND_LENGTH = 100  # characters before a literal that are searched, so that long expressions stay fast
 _CALL = re.compile(r"(\w+)\s*\(")
-_HARMLESS = frozenset(
+_SAFE_FUNCTIONS = frozenset(
     {
         *("quantity", "isQuantity", "sign", "asInteger", "add", "sub", "isGreaterThan", "isLessThan", "compareTo"),
         *("semver", "isSemver", "major", "minor", "patch"),
@@ -70,49 +71,62 @@ class Expressions:
         texts = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
         names = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
         computing = {text for text in texts if computes_with_texts(text)}
-        computed = _find_mentioned(computing, names)
-        while dependent := {text for text in texts - computing if _find_mentioned({text}, computed)}:
+        computed = _find_mentioned_names(computing, names)
+        # Expressions that mention a computed attribute also keep their texts, and so the other attributes in them.
+        while dependent := {text for text in texts - computing if _find_mentioned_names({text}, computed)}:
             computing |= dependent
-            computed |= _find_mentioned(dependent, names)
+            computed |= _find_mentioned_names(dependent, names)
         drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
         return cls(frozenset(_iter_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
 
     def replace_driver(self, text: str, name: Callable[[str], str]) -> str:
-        """Replace the name of a driver, if drivers may be replaced."""
+        """Return ``name(text)`` if the text is a driver and drivers may be replaced, or else the text."""
         return name(text) if text in self.drivers and not self.drivers_stay else text
 
     def replace_qualified_name(self, text: str, name: Callable[[str], str]) -> str:
         """Replace the domain of ``domain/attribute`` if it is a driver or shared by drivers."""
-        domain, slash, rest = text.partition("/")
-        return f"{self.replace_driver(domain, name)}{slash}{rest}"
+        domain, slash, attribute = text.partition("/")
+        return f"{self.replace_driver(domain, name)}{slash}{attribute}"
 
     def rewrite_expression(self, text: str, name: Callable[[str], str]) -> str:
-        """Remove the comments of an expression and replace the names in it."""
-        if len(text) > LONGEST:  # the API accepts no longer expression
+        """Remove the comments of an expression and replace the texts in it that may be replaced.
+
+        An expression that is longer than the API accepts is replaced as a whole.
+        """
+        if len(text) > MAX_EXPRESSION_LENGTH:
             return name(text)
-        is_open = text in self.kept_expressions
+        keeps_texts = text in self.kept_expressions
 
         def rewrite_token(match: re.Match[str]) -> str:
             if match["comment"]:
                 return ""
-            quotes = 3 if match["literal"].startswith(('"""', "'''")) else 1
-            quote = match["literal"][:quotes]
-            value = match["literal"][quotes:-quotes]
-            if self._is_kept(match, value, is_open):
+            quote_length = 3 if match["literal"].startswith(('"""', "'''")) else 1
+            quote = match["literal"][:quote_length]
+            value = match["literal"][quote_length:-quote_length]
+            if self._is_kept(match, value, keeps_texts):
                 return match[0]
             return f"{match['prefix'] or ''}{quote}{name(value)}{quote}"
 
         return _TOKEN.sub(rewrite_token, text)
 
-    def _is_kept(self, match: re.Match[str], value: str, is_open: bool) -> bool:
-        """Return whether a text in an expression is kept."""
-        text = match.string
+    def _is_kept(self, match: re.Match[str], value: str, keeps_texts: bool) -> bool:
+        """Return whether a text in an expression is kept.
+
+        Kept are well-known domains, quantities and versions, names of attributes, and all texts if ``keeps_texts``.
+        """
+        expression = match.string
         start = match.start()
-        if value in self.drivers or is_well_known_domain(value):
-            return self.drivers_stay or value not in self.drivers
-        if is_open or _ARGUMENT.search(text, max(start - _NEAR, 0), start) or _SOUGHT.match(text, match.end()):
+        if value in self.drivers:
+            return self.drivers_stay
+        if keeps_texts or is_well_known_domain(value):
             return True
-        index_match = _INDEXED.search(text, max(start - _NEAR, 0), start)
+        search_start = max(start - _LOOKBEHIND_LENGTH, 0)
+        if _BEFORE_ARGUMENT.search(expression, search_start, start):
+            return True
+        if _AFTER_SEARCHED_KEY.match(expression, match.end()):
+            return True
+        # The second index in ``attributes["domain"]["name"]`` is the name of an attribute. ``in ["text"]`` is a list.
+        index_match = _BEFORE_INDEX.search(expression, search_start, start)
         return index_match is not None and index_match["word"] not in ("in", "attributes", "capacity")
 
     def replace_attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
@@ -143,13 +157,13 @@ def computes_with_texts(text: str) -> bool:
     >>> computes_with_texts("device.attributes['a'].model.startsWith('A')")
     True
     """
-    if len(text) > LONGEST:
+    if len(text) > MAX_EXPRESSION_LENGTH:
         return True
     tokens = list(_TOKEN.finditer(text))
     if any(match["prefix"] or "\\" in match["literal"] for match in tokens if match["literal"]):
         return True
     masked_text = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
-    return bool(_COMPUTES.search(masked_text)) or not {*_CALL.findall(masked_text)} <= _HARMLESS
+    return bool(_COMPUTES.search(masked_text)) or not {*_CALL.findall(masked_text)} <= _SAFE_FUNCTIONS
 
 
 def is_known_driver(text: str) -> bool:
@@ -162,7 +176,7 @@ def get_local_name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _find_mentioned(texts: set[str], names: frozenset[str]) -> frozenset[str]:
+def _find_mentioned_names(texts: set[str], names: frozenset[str]) -> frozenset[str]:
     """Return the names that occur in the texts."""
     return names & {word for text in texts for word in _WORD.findall(text)}
 
@@ -175,7 +189,7 @@ def _iter_qualified_names(cluster: Cluster) -> Iterator[str]:
 
 
 def _iter_drivers(cluster: Cluster) -> Iterator[str]:
-    """Yield the names of drivers, and the domains of attributes that are not well known."""
+    """Yield the names of drivers, and the domains of attributes, except well-known domains."""
     yield from (s.spec.driver for s in cluster.resource_slices)
     domains = (name.rpartition("/")[0] for name in _iter_qualified_names(cluster))
     yield from (domain for domain in domains if not is_well_known_domain(domain))

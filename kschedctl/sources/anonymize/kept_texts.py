@@ -67,7 +67,7 @@ RESOURCE_PREFIXES = (DEVICE_CLASS_PREFIX, ATTACHABLE_VOLUMES_PREFIX, QUOTA_PREFI
 
 
 def is_well_known(key: str) -> bool:
-    """Return whether the key is kept.
+    """Return whether the key of a label, taint or resource is well known and therefore kept.
 
     >>> is_well_known("topology.kubernetes.io/zone"), is_well_known("example.com/zone"), is_well_known("team")
     (True, False, False)
@@ -75,7 +75,9 @@ def is_well_known(key: str) -> bool:
     domain, slash, name = key.rpartition("/")
     if not slash:
         return key in BARE_KEYS or key.startswith(HUGE_PAGES_PREFIX)
-    return name in COMMON_ROLES if domain in CUSTOM_NAME_DOMAINS else is_well_known_domain(domain)
+    if domain in CUSTOM_NAME_DOMAINS:
+        return name in COMMON_ROLES
+    return is_well_known_domain(domain)
 
 
 def is_well_known_domain(domain: str) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, drop_nulls
-from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.snapshot.nodes import BETA_ZONE, ZONE
 
 COMPARISONS = frozenset({"Gt", "Lt"})
 ZONE_DELIMITER = "__"
@@ -37,15 +38,18 @@ class Numbers:
                 numbers_by_key[key].add(int(value))
         return cls({key: _rank_numbers(numbers) for key, numbers in numbers_by_key.items()})
 
-    def replace_number(self, key: str, value: str) -> str | None:
-        """Return the replacement of a number under a key, or None if the value is not a ranked number.
+    def replace_with_rank(self, key: str, value: str) -> str | None:
+        """Return a label's number replaced by its rank, with the same sign and leading zeros.
 
-        >>> Numbers({"cores": {8: 0, 16: 1}}).replace_number("cores", "016")
+        Return None if the value is not an integer or the numbers under the key are not ranked.
+
+        >>> Numbers({"cores": {8: 0, 16: 1}}).replace_with_rank("cores", "016")
         '01'
         """
-        if key not in self.ranks or not _is_int64(value):
+        match = _NUMBER.fullmatch(value)
+        if match is None or key not in self.ranks or not _is_int64(value):
             return None
-        sign, zeros = _NUMBER.match(value).groups()[:2]  # type: ignore[union-attr]
+        sign, zeros, _ = match.groups()
         return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
 
 
@@ -57,7 +61,7 @@ def _rank_numbers(numbers: Iterable[int]) -> dict[int, int]:
     """
     ordered = sorted(numbers)
     negative_count = sum(number < 0 for number in ordered)
-    return {number: place - negative_count for place, number in enumerate(ordered)}
+    return {number: index - negative_count for index, number in enumerate(ordered)}
 
 
 def _is_int64(value: str) -> bool:
@@ -66,51 +70,63 @@ def _is_int64(value: str) -> bool:
 
 
 def get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
-    """Return the node affinities that a KubeSchedulerConfiguration adds to every pod."""
+    """Return the ``addedAffinity`` of each profile, which a KubeSchedulerConfiguration adds to the profile's pods."""
     profiles = (configuration or {}).get("profiles") or ()
-    configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
-    affinities = ((config.get("args") or {}).get("addedAffinity") for config in configs)
+    plugin_configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
+    affinities = ((config.get("args") or {}).get("addedAffinity") for config in plugin_configs)
     return [convert_builtins(drop_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
 
 
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Return the names whose parts between dashes have a meaning, with these parts.
+    """Return the names in a cluster whose parts between dashes have a meaning, each with its parts.
 
     The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
     of its pod template, and a zone after its region.
     """
     table = PodTable.from_pods(cluster.pods)
-    composed: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))
+    names: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))
+    names |= _iter_ephemeral_claim_names(table)
+    names |= _iter_zone_names(cluster)
+    return names
+
+
+def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name of the claim of each ephemeral volume, with its two parts, the pod and the volume."""
     ephemeral_volumes = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
     for template, name in zip(table.template.tolist(), table.names, strict=True):
         for volume in ephemeral_volumes[template]:
-            composed[f"{name}-{volume}"] = (name, volume)
+            yield f"{name}-{volume}", (name, volume)
+
+
+def _iter_zone_names(cluster: Cluster) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name of each zone that has three parts, such as ``us-east-1a``, with its parts."""
     for key, value in _iter_keyed_values(_iter_structs(_iter_objects(cluster))):
         if key in (ZONE, BETA_ZONE):
             for zone in map(str.strip, value.split(ZONE_DELIMITER)):
                 parts = tuple(zone.split("-"))
                 if len(parts) == 3 and all(parts):
-                    composed[zone] = parts
-    return composed
+                    yield zone, parts
 
 
 def _iter_replica_set_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the name of each ReplicaSet with its two parts, the Deployment and the template hash."""
     for meta in (template.metadata for template in table.templates):
         template_hash = meta.labels.get(TEMPLATE_HASH, "")
-        for owner in meta.owner_references if template_hash else ():
+        if not template_hash:
+            continue
+        for owner in meta.owner_references:
             if owner.kind == "ReplicaSet" and owner.name.endswith(f"-{template_hash}"):
                 yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
 
 
 def _iter_objects(cluster: Cluster) -> Iterator[object]:
-    """Yield all objects of a cluster, or tuples of them."""
+    """Yield tuples with all objects of a cluster, one for each kind. Pods are represented by their templates."""
     yield PodTable.from_pods(cluster.pods).templates
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 
 
 def _iter_structs(value: Any) -> Iterator[Any]:
-    """Yield the value and all structs in it, except images of nodes, which are many and have no keys."""
+    """Yield all structs in the value, and the value itself if it is a struct, except the many images of nodes."""
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:
@@ -127,7 +143,7 @@ def _iter_structs(value: Any) -> Iterator[Any]:
 
 
 def _iter_keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield each key of a label or taint with a value, from objects and from selectors."""
+    """Yield the key and value of each label, taint and toleration, and of each value in a requirement."""
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):
             pairs = getattr(struct, field, None)

@@ -21,7 +21,7 @@ from kschedctl.api.kinds import LEASE
 from kschedctl.api.noise import NODE_GROUP_ANNOTATIONS, is_read_annotation
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
-from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
+from kschedctl.sources.anonymize.rewriter import Handler, Rewriter, drop_text, replace_object_name
 
 COMPONENTS = frozenset(
     {
@@ -32,13 +32,14 @@ COMPONENTS = frozenset(
 """Well-known components that write events or hold leases."""
 _ASSIGNED = re.compile(r"(Successfully assigned )(\S+)(/)(\S+)( to )(\S+)")
 _PREEMPTED = re.compile(r"(Preempted by pod )(\S+)( on node )(\S+)")
-_LED = re.compile(r"(\S+)( became leader| stopped leading)")
+_LEADER_CHANGED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 
 def replace_reason(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the resource in a reason of a pod's status or an event, such as a kubelet's ``OutOfexample.com/fpga``."""
+    """Replace the resource in a kubelet's reason such as ``OutOfexample.com/fpga``. Other reasons are kept."""
     resource = value.removeprefix(OUT_OF)
-    return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
+    names_resource = resource not in ("", value)
+    return f"{OUT_OF}{rewriter.resource(resource)}" if names_resource else value
 
 
 def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -52,12 +53,12 @@ def _replace_component(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _replace_identity(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the parts of ``host_uuid``, the form that leader election uses."""
+    """Replace the parts of a lease holder's identity ``host_uuid``, as leader election writes it."""
     return "_".join(map(rewriter.name, value.split("_")))
 
 
 def _replace_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """Replace the parts of ``component-host``."""
+    """Replace the parts of an event's reporting instance ``component-host``, or else the whole text."""
     component = obj.reporting_component
     if component and value.startswith(f"{component}-"):
         return f"{_replace_component(rewriter, component, obj)}-{rewriter.name(value.removeprefix(f'{component}-'))}"
@@ -65,21 +66,26 @@ def _replace_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
 
 
 def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """Replace the names in an event's message, or drop the message if its form is unknown."""
+    """Replace the names in an event's message, or drop the message if its form is unknown.
+
+    The message of a failed pod creation becomes its class, which contains no names.
+    """
     if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
         return classify_message(value)
-    if match := _LED.fullmatch(value):
-        return f"{_replace_identity(rewriter, match[1], obj)}{match[2]}"
+    if match := _LEADER_CHANGED.fullmatch(value):
+        identity, text = match.groups()
+        return f"{_replace_identity(rewriter, identity, obj)}{text}"
     match = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
     if match is None:
         return ""
-    return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(match.groups()))
+    # In both patterns, every second group is a name.
+    return "".join(rewriter.name(part) if index % 2 else part for index, part in enumerate(match.groups()))
 
 
 def _filter_workload_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Keep the conditions about failed creations, with classified messages."""
+    """Drop all conditions except those about failed pod creations, with the classes of their messages."""
     return tuple(
         replace(condition, message=classify_message(condition.message))
         for condition in value
@@ -90,39 +96,35 @@ def _filter_workload_conditions(
 def _filter_job_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Keep the conditions that a Job has ended, without reason and message."""
+    """Drop all conditions except those that a Job has ended, without reason and message."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 
-def _replace_record_name(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_lease_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a lease unless it is that of a well-known component."""
     return value if value in COMPONENTS else rewriter.object_name(value)
 
 
 def _replace_referenced_name(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
-    """Replace the name in a reference as the name of the object itself is replaced."""
+    """Replace the name in a reference to an object in the same way as the object's own name."""
     return value if obj.kind == LEASE and value in COMPONENTS else rewriter.object_name(value)
 
 
-def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.object_name(value)
-
-
-def _drop_text(rewriter: Rewriter, value: object, obj: object) -> str:
-    return ""
-
-
 OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RecordMeta: {"name": _replace_record_name, "namespace": _replace_name},
-    api.ObjectReference: {"namespace": _replace_name, "name": _replace_referenced_name, "uid": _replace_name},
-    api.EventSource: {"component": _replace_component, "host": _replace_name},
+    api.RecordMeta: {"name": _replace_lease_name, "namespace": replace_object_name},
+    api.ObjectReference: {
+        "namespace": replace_object_name,
+        "name": _replace_referenced_name,
+        "uid": replace_object_name,
+    },
+    api.EventSource: {"component": _replace_component, "host": replace_object_name},
     api.Event: {
         "reason": replace_reason,
         "message": _replace_message,
         "reporting_component": _replace_component,
         "reporting_instance": _replace_instance,
-        "note": _drop_text,  # none is left once an event is read
-        "reporting_controller": _drop_text,
+        "note": drop_text,  # empty in every event that was read, since reading moves it to ``message``
+        "reporting_controller": drop_text,
     },
     api.WorkloadStatus: {"conditions": _filter_workload_conditions},
     api.StoredJobStatus: {"conditions": _filter_job_conditions},
@@ -132,8 +134,10 @@ OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
 
 
 KEPT_ANNOTATION_VALUES = frozenset({"true", "false", "yes"})
-FREE_TEXT = frozenset({"kschedctl/ignore"})
-LABELS, TAINTS = (f"capacity.cluster-autoscaler.kubernetes.io/{name}" for name in ("labels", "taints"))
+FREE_TEXT_ANNOTATIONS = frozenset({"kschedctl/ignore"})
+CAPACITY_LABELS, CAPACITY_TAINTS = (
+    f"capacity.cluster-autoscaler.kubernetes.io/{name}" for name in ("labels", "taints")
+)
 _NODE_GROUP_VALUE = re.compile(
     r"Machine(Set|Deployment|Pool)|true|false|\d+(\.\d+)?([KMGTPE]i?|m|k)?|(\d+(\.\d+)?([mun]?s|m|h))+"
 )
@@ -148,28 +152,31 @@ def replace_setting(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace each name in a comma-separated list. Blanks count as part of a name."""
+    """Replace each name in a comma-separated list. Blanks count as part of a name, and empty names are kept."""
     return ",".join(name and rewriter.object_name(name) for name in value.split(","))
 
 
 def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Keep only the annotations that something reads, and replace the names in their values."""
-    kept = {key: item for key, item in value.items() if is_read_annotation(key) and key not in FREE_TEXT}
-    return {key: _replace_annotation_value(rewriter, key, item) for key, item in kept.items()}
+    """Drop the annotations that kschedctl does not read or that are free text, and replace the names in all others."""
+    return {
+        key: _replace_annotation_value(rewriter, key, annotation)
+        for key, annotation in value.items()
+        if is_read_annotation(key) and key not in FREE_TEXT_ANNOTATIONS
+    }
 
 
 def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
-    """Replace the names in the value of a kept annotation."""
+    """Replace the names in the value of an annotation, or the whole value unless it is a known setting."""
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
-    if key in (LABELS, TAINTS):
-        return ",".join(_replace_pair(rewriter, part) for part in value.split(","))
+    if key in (CAPACITY_LABELS, CAPACITY_TAINTS):
+        return ",".join(_replace_label_or_taint(rewriter, part) for part in value.split(","))
     if key.startswith(NODE_GROUP_ANNOTATIONS) and _NODE_GROUP_VALUE.fullmatch(value):
         return value
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
-def _replace_pair(rewriter: Rewriter, text: str) -> str:
+def _replace_label_or_taint(rewriter: Rewriter, text: str) -> str:
     """Replace the key and value of ``key=value`` or ``key=value:effect``."""
     key, equals, rest = text.partition("=")
     value, colon, effect = rest.partition(":")

@@ -9,24 +9,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from kschedctl.api.resource_names import is_qualified_name
 from kschedctl.sources.anonymize.kept_texts import CUSTOM_NAME_DOMAINS, KEPT_PARTS, is_well_known, is_well_known_domain
 
-INVALID = "?"
+INVALID_SUFFIX = "?"
 """A suffix that makes a label value or key invalid, so that an invalid original remains invalid."""
-LEAST_DIGITS = 4
+MIN_DIGITS = 4
+"""The minimum number of digits in a pseudonym."""
 _LETTERS = string.ascii_lowercase + string.digits
 
 
 class Pseudonyms:
-    """Pseudonyms of texts, which are collected in a first pass and replaced in a second.
+    """Pseudonyms of texts, which are collected in a first pass and replaced in a second pass.
 
-    ``assign_pseudonyms`` is called between the passes. ``composed`` maps texts whose parts between dashes have a
-    meaning to these parts.
+    ``assign_pseudonyms`` is called between the passes. Until then, the methods below return texts unchanged.
+    ``composed`` maps texts whose parts between dashes have a meaning to these parts.
     """
 
     def __init__(self, composed: Mapping[str, tuple[str, ...]]) -> None:
         self._composed = composed
         self._names: dict[str, str] = {}
+        """The pseudonym of each text that is replaced as a whole, or the text itself during the first pass."""
         self._heads: dict[str, str] = {}
-        self._kept: set[str] = set()
+        """The pseudonym of each domain, with its slash, and of each key without a domain."""
+        self._kept_heads: set[str] = set()
+        """The domains, with their slashes, and the keys without a domain that are kept."""
         self.kept_keys: set[str] = set()
         """The keys and names of resources that have no pseudonym."""
 
@@ -37,33 +41,44 @@ class Pseudonyms:
         return self._names.setdefault(text, text) if text else text
 
     def key(self, text: str) -> str:
-        """Replace a key of a label or taint, or a name of the same form, unless it is well known."""
-        domain, slash, name = text.rpartition("/")
+        """Replace the key of a label or taint, or a name of the same form, unless it is well known.
+
+        The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid,
+        too.
+        """
         if is_well_known(text) or not text:
             return self.keep(text)
-        part = name if name in KEPT_PARTS else self.name(name)
-        pseudonym = f"{self.domain(domain)}/{part}" if slash else self._replace_sort_prefix(text)
-        return pseudonym if is_qualified_name(text) else f"{pseudonym}{INVALID}"
+        domain, slash, name = text.rpartition("/")
+        if slash:
+            name_pseudonym = name if name in KEPT_PARTS else self.name(name)
+            pseudonym = f"{self.domain(domain)}/{name_pseudonym}"
+        else:
+            pseudonym = self._replace_head(text)
+        return pseudonym if is_qualified_name(text) else f"{pseudonym}{INVALID_SUFFIX}"
 
     def keep(self, text: str) -> str:
         """Record that a key is kept, and return it."""
         domain, slash, _ = text.rpartition("/")
-        self._kept.add(f"{domain}/" if slash else text)
+        self._kept_heads.add(f"{domain}/" if slash else text)
         self.kept_keys.add(text)
         return text
 
     def domain(self, text: str) -> str:
         """Replace the domain of a key unless it is well known."""
         if text in CUSTOM_NAME_DOMAINS or is_well_known_domain(text):
-            self._kept.add(f"{text}/")
+            self._kept_heads.add(f"{text}/")
             return text
-        return self._replace_sort_prefix(f"{text}/")
+        return self._replace_head(f"{text}/")
 
     def assign_pseudonyms(self) -> dict[str, str]:
-        """Choose a pseudonym for every collected text, and return the original of each pseudonym."""
-        kept = sorted(self._kept - {""})
+        """Choose a pseudonym for every collected text, and return the original of each pseudonym.
+
+        Pseudonyms have ascending numbers in the order of their originals. Pseudonyms of domains and keys also get a
+        prefix with which they sort between the same kept keys as their originals.
+        """
+        kept = sorted(self._kept_heads - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
-        digits = max(len(str(len(texts))), LEAST_DIGITS)
+        digits = max(len(str(len(texts))), MIN_DIGITS)
         originals = {}
         for number, (text, is_head) in enumerate(texts):
             pseudonym = f"x{number:0{digits}d}"
@@ -74,16 +89,16 @@ class Pseudonyms:
             originals[pseudonym] = text.removesuffix("/") if is_head else text
         return originals
 
-    def _replace_sort_prefix(self, text: str) -> str:
-        """Replace the part by which keys sort: a domain with its slash, or a whole key without a domain."""
+    def _replace_head(self, text: str) -> str:
+        """Replace the part of a key by which keys sort: a domain with its slash, or a whole key without a domain."""
         return self._heads.setdefault(text, text)
 
 
 def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
     """Return a prefix with which a pseudonym sorts between the same kept keys as its original text.
 
-    The prefix is empty if no candidate does. Pseudonyms are "x" and digits, so with a prefix they sort after "x" and
-    before "x~".
+    The prefix is empty if no candidate sorts so. A pseudonym is "x" and digits, so with a prefix it sorts after
+    ``prefix + "x"`` and before ``prefix + "x~"``.
 
     >>> _find_sort_prefix(["cpu", "memory", "nvidia.com/"], "example.com/")
     'd.'
@@ -100,7 +115,7 @@ def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
 
 
 def _iter_prefixes(text: str) -> Iterable[str]:
-    """Yield prefixes that sort after the text or near it, the shortest first."""
+    """Yield candidates for a prefix: "", then every beginning of the text with one more letter, the shortest first."""
     yield ""
     for length in range(len(text) + 1):
         yield from (f"{text[:length]}{letter}." for letter in _LETTERS)

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import NATIVE_DOMAIN, QUOTA_PREFIX
@@ -15,7 +16,7 @@ from kschedctl.scheduler.configuration.document import DEFAULT_SCHEDULER_NAME
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.kept_texts import KEPT_VALUES, RESOURCE_PREFIXES
 from kschedctl.sources.anonymize.labels import ZONE_DELIMITER, Numbers
-from kschedctl.sources.anonymize.pseudonyms import INVALID, Pseudonyms
+from kschedctl.sources.anonymize.pseudonyms import INVALID_SUFFIX, Pseudonyms
 
 Handler = Callable[["Rewriter", Any, Any], object]
 Fields = Mapping[type, Mapping[str, Handler]]
@@ -27,7 +28,7 @@ _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 class Rewriter:
     """A rewriter of objects with pseudonyms.
 
-    ``fields`` has the handlers of fields. Texts in all other fields are kept.
+    ``fields`` maps each struct to the handlers of its fields. Texts in all other fields are kept.
     """
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
@@ -40,13 +41,16 @@ class Rewriter:
         self._rewritten: dict[object, object] = {}
 
     def rewrite_once(self, obj: Any) -> Any:
-        """Rewrite a hashable struct that occurs often, and reuse the result."""
+        """Rewrite a hashable struct, or return the result of an earlier call for an equal struct."""
         if obj not in self._rewritten:
             self._rewritten[obj] = self.rewrite_struct(obj)
         return self._rewritten[obj]
 
     def rewrite_struct(self, obj: Any) -> Any:
-        """Rewrite a struct with everything in it."""
+        """Return the struct with all fields that have handlers, and all nested structs, rewritten.
+
+        The struct itself is returned if nothing changes. Empty fields are left alone.
+        """
         handlers = self._fields.get(type(obj), {})
         changed = {}
         for field in obj.__struct_fields__:
@@ -59,7 +63,7 @@ class Rewriter:
         return replace(obj, **changed) if changed else obj
 
     def _rewrite_nested(self, value: object) -> object:
-        """Rewrite the structs in the value of a field without handler."""
+        """Rewrite the structs in a field's value, which is a struct, a tuple or a mapping. Other values are kept."""
         if isinstance(value, Struct):
             return self.rewrite_struct(value)
         if isinstance(value, tuple) and isinstance(value[0], Struct):
@@ -69,20 +73,24 @@ class Rewriter:
         return value
 
     def object_name(self, text: str) -> str:
-        """Replace the name of an object or scheduler, unless it is one that every cluster has."""
+        """Replace the name of an object or scheduler, unless every cluster has this name."""
         return text if text in KEPT_NAMES else self.name(text)
 
     def label(self, key: str, value: str) -> str:
-        """Replace the value of a label or taint with this key. Compared numbers become ranks."""
+        """Replace the value of a label or taint with this key.
+
+        Well-known values are kept, numbers that are compared by order become their ranks, and each zone in a list of
+        zones is replaced separately. The replacement of an invalid value is invalid, too.
+        """
         if value in KEPT_VALUES.get(key, ()):
             return value
-        rank = self.numbers.replace_number(key, value)
+        rank = self.numbers.replace_with_rank(key, value)
         if rank is not None:
             return rank
         replaced = ZONE_DELIMITER.join(map(self._replace_padded, value.split(ZONE_DELIMITER)))
-        return (
-            f"{replaced}{INVALID}" if _is_valid_label_value(replaced) and not _is_valid_label_value(value) else replaced
-        )
+        if _is_valid_label_value(replaced) and not _is_valid_label_value(value):
+            return f"{replaced}{INVALID_SUFFIX}"
+        return replaced
 
     def _replace_padded(self, text: str) -> str:
         """Replace a text but keep the blanks around it, which are not part of a zone."""
@@ -93,11 +101,67 @@ class Rewriter:
         """Replace the name of a resource, except the prefixes and domains by which the scheduler recognizes it."""
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
-                rest = text.removeprefix(prefix)
-                return prefix + (self.key(rest) if prefix == QUOTA_PREFIX else self.name(rest))
+                name = text.removeprefix(prefix)
+                # A quota's ``requests.`` is followed by the name of another resource.
+                return prefix + (self.key(name) if prefix == QUOTA_PREFIX else self.name(name))
         return self.keep(text) if NATIVE_DOMAIN in text else self.key(text)
 
 
 def _is_valid_label_value(text: str) -> bool:
-    """Return whether the text is a valid label value."""
+    """Return whether Kubernetes accepts the text as a label value."""
     return _LABEL_VALUE.fullmatch(text) is not None and len(text) <= LONGEST_LABEL_VALUE
+
+
+def replace_object_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of an object or scheduler, unless every cluster has this name."""
+    return rewriter.object_name(value)
+
+
+def replace_object_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace the names of objects, except names that every cluster has."""
+    return tuple(map(rewriter.object_name, value))
+
+
+def replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace every text of a list."""
+    return tuple(map(rewriter.name, value))
+
+
+def replace_key(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the key of a label or taint unless it is well known."""
+    return rewriter.key(value)
+
+
+def replace_keys(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace the keys of labels, except well-known ones."""
+    return tuple(map(rewriter.key, value))
+
+
+def replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    """Replace the keys and values of labels."""
+    return {rewriter.key(key): rewriter.label(key, label_value) for key, label_value in value.items()}
+
+
+def replace_keyed_values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+    """Replace the values of a requirement on a label, as values of the requirement's key."""
+    return tuple(rewriter.label(obj.key, label_value) for label_value in value)
+
+
+def replace_resource(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of a resource, except the parts by which the scheduler recognizes it."""
+    return rewriter.resource(value)
+
+
+def replace_resource_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace the names in a list of resources."""
+    return tuple(map(rewriter.resource, value))
+
+
+def replace_resources(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
+    """Replace the names of resources, and keep their amounts."""
+    return {rewriter.resource(name): amount for name, amount in value.items()}
+
+
+def drop_text(rewriter: Rewriter, value: object, obj: object) -> str:
+    """Replace any value by an empty text."""
+    return ""

@@ -19,6 +19,7 @@ _GENERATORS = ("configMapGenerator", "secretGenerator")
 _KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds for which the API requires a selector."""
 _SPREADING_FIELDS = ("affinity", "topologySpreadConstraints")
+"""The fields of a pod spec that spread pods over nodes."""
 _BASE_FIELDS = ("resources", "bases", "components")
 
 _PATCH_NAME = re.compile(r"(^|[-_.])patch(es)?[-_.]")
@@ -29,53 +30,82 @@ class Kustomizations:
     """The kustomizations in the folders of files."""
 
     def __init__(self, files: Iterable[str]) -> None:
-        self._other_files: set[str] = set()
         self._documents: dict[str, list[JsonObject]] = {}
-        self._folders: dict[str, tuple[str, ...]] = {}
+        """The documents of each folder's kustomization."""
+        self._bases: dict[str, tuple[str, ...]] = {}
+        """The files and folders that each folder's kustomization uses directly."""
+        self._other_files: set[str] = set()
+        """The files that kustomizations use for other purposes than resources, such as patches and chart values."""
         self._labels: dict[str, dict[str, str]] = {}
+        """The labels that kustomizations add to the selectors and pods of a file or folder."""
         self._overrides: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
+        """The fields that kustomizations set in a file or folder, by kind and name of the object."""
         for folder in list_folders(files):
             if find_kustomization(folder):
-                self._documents[folder] = documents = read_kustomization(folder)
-                self._folders[folder] = tuple(_iter_bases(folder, documents))
-                self._other_files |= {
-                    os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)
-                }
-        self._used = {path for paths in self._folders.values() for path in paths}
-        for folder, documents in self._documents.items():
-            labels = _get_selector_labels(documents)
-            given = dict(_iter_overrides(folder, documents))
-            for path in self._find_changed_paths(folder) if labels or given else ():
-                self._labels[path] = labels | self._labels.get(path, {})
-                self._overrides[path] = given | self._overrides.get(path, {})
+                self._read_folder(folder)
+        self._used = {path for paths in self._bases.values() for path in paths}
+        for folder in self._documents:
+            self._record_changes(folder)
+
+    def _read_folder(self, folder: str) -> None:
+        """Store the documents, bases and other files of a folder's kustomization."""
+        documents = read_kustomization(folder)
+        self._documents[folder] = documents
+        self._bases[folder] = tuple(_iter_bases(folder, documents))
+        self._other_files |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
+
+    def _record_changes(self, folder: str) -> None:
+        """Record the labels and fields that a folder's kustomization sets in its bases.
+
+        Earlier records of the same label or field are kept.
+        """
+        documents = self._documents[folder]
+        labels = _get_selector_labels(documents)
+        overrides = dict(_iter_overrides(folder, documents))
+        if not labels and not overrides:
+            return
+        for path in self._find_changed_paths(folder):
+            self._labels[path] = labels | self._labels.get(path, {})
+            self._overrides[path] = overrides | self._overrides.get(path, {})
 
     def contains(self, folder: str) -> bool:
         """Return whether the folder has a kustomization."""
-        return folder in self._folders
+        return folder in self._bases
 
     def iter_roots(self, extra_roots: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
         """Yield each root folder with the files and folders of all its bases.
 
-        Roots are the kustomizations that are no base of another one, except components, and those in ``extra_roots``.
+        Roots are the folders in ``extra_roots``, and those that are neither components nor bases of another folder.
         """
-        for folder in self._folders:
+        for folder in self._bases:
             if folder in extra_roots or (folder not in self._used and not _is_component(self._documents[folder])):
                 yield folder, self._find_bases(folder)
 
     def is_patch(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object of a file is a patch for another object."""
+        """Return whether an object of a file is a patch for another object.
+
+        An object counts as a patch if a kustomization uses its file as one, if the file has the name of a patch, if it
+        contains ``$patch``, or if it is a workload without the selector and other fields that the API requires.
+        """
         path = os.path.abspath(file)
         if path in self._other_files or _PATCH_NAME.search(os.path.basename(path)):
             return True
         spec = document.get("spec")
-        if document.get("kind") not in _KINDS_WITH_SELECTOR or not isinstance(spec, dict) or "selector" in spec:
-            return _has_directive(document)
+        if document.get("kind") in _KINDS_WITH_SELECTOR and isinstance(spec, dict) and "selector" not in spec:
+            return self._is_partial_workload(path, spec)
+        return _has_directive(document)
+
+    def _is_partial_workload(self, path: str, spec: JsonObject) -> bool:
+        """Return whether the spec of a workload without selector also lacks images, containers or labels.
+
+        Missing containers or labels only count if there are kustomizations, which might add them.
+        """
         containers = _get_containers(spec)
-        if not all(isinstance(c, dict) and "image" in c for c in containers):
+        if not all(isinstance(container, dict) and "image" in container for container in containers):
             return True
         if not containers:
-            return bool(self._folders)
-        may_be_patch = bool(self._folders) and path not in self._used
+            return bool(self._bases)
+        may_be_patch = bool(self._bases) and path not in self._used
         return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
@@ -84,64 +114,65 @@ class Kustomizations:
         kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
         overrides_by_object = self._overrides.get(path, {})
-        for overrides in (overrides_by_object.get((kind, name)), overrides_by_object.get(("", name))):
-            document = _apply_overrides(document, overrides) if overrides and kind in _KINDS_WITH_SELECTOR else document
+        if kind in _KINDS_WITH_SELECTOR:
+            for key in ((kind, name), ("", name)):
+                if overrides := overrides_by_object.get(key):
+                    document = _apply_overrides(document, overrides)
         return self._add_labels(path, document)
 
     def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
-        """Return the object with the labels that kustomizations add to selectors and pods."""
+        """Return the object with the labels that kustomizations add to its selector and pods.
+
+        An object that has a selector with labels, or a kind without selector, is returned unchanged.
+        """
         labels = self._labels.get(path)
-        spec = document.get("spec")
-        if (
-            not labels
-            or document.get("kind") not in _KINDS_WITH_SELECTOR
-            or _get_field(spec, "selector", "matchLabels")
-        ):
+        spec = _as_mapping(document.get("spec"))
+        selector = _as_mapping(spec.get("selector"))
+        if not labels or document.get("kind") not in _KINDS_WITH_SELECTOR or selector.get("matchLabels"):
             return document
-        template = _as_mapping(_get_field(spec, "template"))
+        template = _as_mapping(spec.get("template"))
         metadata = _as_mapping(template.get("metadata"))
-        template |= {"metadata": metadata | {"labels": _as_mapping(metadata.get("labels")) | labels}}
-        selector = _as_mapping(_get_field(spec, "selector")) | {"matchLabels": labels}
-        return {**document, "spec": _as_mapping(spec) | {"selector": selector, "template": template}}
+        metadata["labels"] = _as_mapping(metadata.get("labels")) | labels
+        template["metadata"] = metadata
+        selector["matchLabels"] = labels
+        return {**document, "spec": spec | {"selector": selector, "template": template}}
 
     def _find_changed_paths(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes.
-
-        A component changes all bases of its users.
-        """
-        users = (
-            [user for user, used in self._folders.items() if folder in used]
-            if _is_component(self._documents[folder])
-            else []
-        )
-        return self._find_bases(folder).union(*map(self._find_bases, users))
+        """Return the files and folders that a kustomization changes: its bases, or those of a component's users."""
+        changed_paths = self._find_bases(folder)
+        if _is_component(self._documents[folder]):
+            for user, bases in self._bases.items():
+                if folder in bases:
+                    changed_paths |= self._find_bases(user)
+        return changed_paths
 
     def _find_bases(self, folder: str) -> set[str]:
-        """Return the files and folders of all direct and indirect bases."""
+        """Return the files and folders that are direct or indirect bases of a folder, in a new set."""
         bases: set[str] = set()
-        unvisited = list(self._folders[folder])
+        unvisited = list(self._bases[folder])
         while unvisited:
             path = unvisited.pop()
             if path not in bases:
                 bases.add(path)
-                unvisited += self._folders.get(path, ())
+                unvisited += self._bases.get(path, ())
         return bases
 
 
 def list_folders(files: Iterable[str]) -> list[str]:
-    """Return the absolute paths of the folders that contain the files."""
+    """Return the absolute paths of the folders that contain the files, sorted and without standard input."""
     return sorted({os.path.dirname(os.path.abspath(file)) for file in files if file != STDIN})
 
 
 def find_kustomization(folder: str) -> str:
-    """Return the path of a folder's kustomization, or ""."""
+    """Return the path of a folder's kustomization file, or "" if it has none."""
     paths = (os.path.join(folder, name) for name in FILE_NAMES)
     return next(filter(os.path.isfile, paths), "")
 
 
 def read_kustomization(folder: str) -> list[JsonObject]:
-    """Return the documents of a folder's kustomization, or [] if it cannot be read."""
-    if not (file := find_kustomization(folder)):
+    """Return the documents of a folder's kustomization that are mappings, or [] if it has none or cannot be read."""
+    file = find_kustomization(folder)
+    if not file:
         return []
     try:
         documents: list[object] = [document.value for document in load_documents(file)]
@@ -175,14 +206,15 @@ def _get_selector_labels(documents: Iterable[JsonObject]) -> dict[str, str]:
     """Return the labels that a kustomization adds to selectors and to the selected pods."""
     labels: dict[str, str] = {}
     for document in documents:
-        pairs = [document.get("commonLabels")]
-        pairs += [
+        label_sets = [document.get("commonLabels")]
+        label_sets += [
             entry.get("pairs")
             for entry in get_list(document, "labels")
             if isinstance(entry, dict) and entry.get("includeSelectors") is True
         ]
-        for pair in pairs:
-            labels |= {key: str(value) for key, value in pair.items()} if isinstance(pair, dict) else {}
+        for label_set in label_sets:
+            if isinstance(label_set, dict):
+                labels |= {key: str(value) for key, value in label_set.items()}
     return labels
 
 
@@ -194,7 +226,7 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield kind and name of objects with the replicas and spreading that a kustomization sets.
+    """Yield kind and name of each object for which a kustomization sets replicas or spreading, with these fields.
 
     The kind is "" if the setting is for objects of any kind with that name.
     """
@@ -205,33 +237,37 @@ def _iter_overrides(
         for patch in _iter_patches(folder, document):
             pod_spec = _as_mapping(_get_field(patch, "spec", "template", "spec"))
             overrides = {key: pod_spec[key] for key in _SPREADING_FIELDS if key in pod_spec}
-            if type(replicas := _get_field(patch, "spec", "replicas")) is int:
+            replicas = _get_field(patch, "spec", "replicas")
+            if type(replicas) is int:  # not a bool
                 overrides["replicas"] = replicas
             if overrides:
-                yield (str(_get_field(patch, "kind")), str(_get_field(patch, "metadata", "name"))), overrides
+                kind = str(_get_field(patch, "kind"))
+                name = str(_get_field(patch, "metadata", "name"))
+                yield (kind, name), overrides
 
 
 def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
-    """Return the object with other replicas, and with other spreading unless it has its own."""
+    """Return the object with the replicas in ``overrides``, and with the spreading fields that it does not have."""
     spec = _as_mapping(document.get("spec"))
     template = _as_mapping(spec.get("template"))
-    template["spec"] = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides} | _as_mapping(
-        template.get("spec")
-    )
-    replicas = {"replicas": overrides["replicas"]} if "replicas" in overrides else {}
-    return {**document, "spec": spec | replicas | {"template": template}}
+    spreading = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides}
+    template["spec"] = spreading | _as_mapping(template.get("spec"))
+    spec["template"] = template
+    if "replicas" in overrides:
+        spec["replicas"] = overrides["replicas"]
+    return {**document, "spec": spec}
 
 
 def list_patch_files(folder: str) -> list[str]:
-    """Return the patch files that a folder's kustomization names."""
+    """Return the existing patch files that a folder's kustomization names."""
     return [file for document in read_kustomization(folder) for file in _iter_patch_files(folder, document)]
 
 
 def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     """Yield the existing patch files that a kustomization names."""
-    paths = [patch.get("path") if isinstance(patch, dict) else patch for patch in get_list(kustomization, "patches")]
+    paths = [_get_path(entry) for entry in get_list(kustomization, "patches")]
     paths += get_list(kustomization, "patchesStrategicMerge")
-    paths += [patch.get("path") for patch in get_list(kustomization, "patchesJson6902") if isinstance(patch, dict)]
+    paths += [entry.get("path") for entry in get_list(kustomization, "patchesJson6902") if isinstance(entry, dict)]
     for path in paths:
         if isinstance(path, str):
             file = os.path.join(folder, path.replace("\0", ""))
@@ -240,9 +276,9 @@ def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
 
 
 def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
-    """Yield the patches of a kustomization that can be parsed."""
-    inline_patches = [patch for patch in get_list(kustomization, "patches") if isinstance(patch, dict)]
-    texts = [text for patch in inline_patches if isinstance(text := patch.get("patch"), str)]
+    """Yield the patches of a kustomization, inline ones first, except those that cannot be read or parsed."""
+    inline_patches = [entry.get("patch") for entry in get_list(kustomization, "patches") if isinstance(entry, dict)]
+    texts = [patch for patch in inline_patches if isinstance(patch, str)]
     for file in _iter_patch_files(folder, kustomization):
         with suppress(InputError):
             texts.append(load_content(file).text)
@@ -253,27 +289,30 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
 
 def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
     """Yield the files, relative to the folder, that a kustomization names for other purposes than resources."""
-    for value in documents:
-        yield from (
-            path
-            for path in _iter_other_entries(value)
-            if isinstance(path, str) and "\n" not in path and "\0" not in path
-        )
+    for document in documents:
+        for entry in _iter_other_entries(document):
+            if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:  # not an inline document
+                yield entry
 
 
 def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
-    """Yield the entries of the fields with files that are not resources."""
+    """Yield the entries of all fields that may name files other than resources. Entries may be of any type."""
     for key in _FILE_ENTRY_FIELDS:
-        yield from (entry.get("path") if isinstance(entry, dict) else entry for entry in get_list(kustomization, key))
+        yield from map(_get_path, get_list(kustomization, key))
     for key in _FILE_FIELDS:
         yield from get_list(kustomization, key)
     for key in _GENERATORS:
         for entry in get_list(kustomization, key):
             files = get_list(entry, "files") if isinstance(entry, dict) else []
-            yield from (str(file).rpartition("=")[2] for file in files)
+            yield from (str(file).rpartition("=")[2] for file in files)  # "file" or "key=file"
     for chart in get_list(kustomization, "helmCharts"):
         if isinstance(chart, dict):
             yield from (chart.get("valuesFile"), *get_list(chart, "additionalValuesFiles"))
+
+
+def _get_path(entry: object) -> object:
+    """Return the field ``path`` of an entry that is a mapping, or else the entry itself."""
+    return entry.get("path") if isinstance(entry, dict) else entry
 
 
 def get_list(value: JsonObject, key: str) -> list[object]:
@@ -301,7 +340,7 @@ def _get_field(value: object, *path: str) -> object:
 
 
 def _has_directive(value: object) -> bool:
-    """Return whether the value contains ``$patch`` anywhere."""
+    """Return whether a mapping in the value, at any depth, has the key ``$patch``."""
     unvisited = [value]
     while unvisited:
         inner_value = unvisited.pop()

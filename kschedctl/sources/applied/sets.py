@@ -33,23 +33,23 @@ class AppliedSets:
 
     def __init__(
         self,
-        folders: RepositoryFolders,
+        repository: RepositoryFolders,
         kustomizations: Kustomizations,
         appliers: Iterable[Applier] = (),
         tests: Collection[str] = (),
     ) -> None:
         """Find the sets. ``tests`` are folders in which each file is a step of a test."""
-        self._folders = folders
-        self._paths = sorted(set(folders.files))
+        self._repository = repository
+        self._paths = sorted(set(repository.files))
         self._tests = tests
         self._kustomizations = kustomizations
         self._sets: dict[str, set[AppliedSet]] = defaultdict(set)
         self._declared: dict[str, set[AppliedSet]] = {}
         self._clusters: set[AppliedSet] = set()
-        named = [applied for applier in appliers for applied in applier.iter_applied(folders)]
-        named += filter(None, map(find_helmfile_charts, self._paths))
-        self._add_kustomizations(named)
-        for number, applied in enumerate(named):
+        applied_folders = [applied for applier in appliers for applied in applier.iter_applied(repository)]
+        applied_folders += filter(None, map(find_helmfile_charts, self._paths))
+        self._add_kustomizations(applied_folders)
+        for number, applied in enumerate(applied_folders):
             self._add_set(f"applied {number}", self._iter_applied_files(applied))
         self._add_charts()
         self._add_fleet_bundles()
@@ -60,73 +60,87 @@ class AppliedSets:
         Files that are in no set belong to all of these clusters.
         """
         for number, paths in enumerate(lists):
-            tops = [os.path.abspath(path) for path in paths]
+            declared_paths = [os.path.abspath(path) for path in paths]
             cluster = AppliedSet(f"declared {number}", closed=True)
             self._clusters.add(cluster)
             for path in self._paths:
-                if any(is_within(path, top) for top in tops):
+                if any(is_within(path, declared_path) for declared_path in declared_paths):
                     self._declared.setdefault(path, set()).add(cluster)
 
     def get_sets(self, place: Location) -> frozenset[AppliedSet]:
-        """Return the sets of the object at a place."""
+        """Return the sets of the object at a place.
+
+        The result is the first that exists of: the set of its build, the sets that the user declared for its file, the
+        sets found for its file, a set of its own for a step of a test, and one for a folder of tests or examples. All
+        other objects are in the set of undeclared files, and in all clusters that the user declared.
+        """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
         path = os.path.abspath(place.file)
         if sets := self._declared.get(path) or self._sets.get(path):
             return frozenset(sets)
-        if (folder := os.path.dirname(path)) in self._tests:
+        folder = os.path.dirname(path)
+        if folder in self._tests:
             return frozenset({AppliedSet(f"alone {path}")})
-        if self._folders.is_standalone(path):
+        if self._repository.is_standalone(path):
             return frozenset({AppliedSet(f"alone {folder}")})
         return frozenset({_UNDECLARED, *self._clusters})
 
     def _add_kustomizations(self, applied_sets: Iterable[AppliedFolders]) -> None:
-        """Add a set for each kustomization that is no base of another one or that an applier names."""
-        applied_folders = {folder for applied in applied_sets for folder in applied.folders}
-        for folder, bases in self._kustomizations.iter_roots(applied_folders):
+        """Add a set for each kustomization that is in an applied folder or is not a base of another kustomization."""
+        extra_roots = {folder for applied in applied_sets for folder in applied.folders}
+        for folder, bases in self._kustomizations.iter_roots(extra_roots):
             self._add_set(f"kustomization {folder}", bases, closed=True)
 
     def _add_charts(self) -> None:
         """Add a set for the templates and CRDs of each chart."""
         for chart in self._find_folders_with(CHART):
-            self._add_set(
-                f"chart {chart}",
-                self._iter_applied_files(AppliedFolders((f"{chart}{os.sep}templates", f"{chart}{os.sep}crds"))),
-            )
+            applied = AppliedFolders((f"{chart}{os.sep}templates", f"{chart}{os.sep}crds"))
+            self._add_set(f"chart {chart}", self._iter_applied_files(applied))
 
     def _add_fleet_bundles(self) -> None:
-        """Add a set for each Fleet bundle and each of its overlays.
+        """Add a set for each overlay of each Fleet bundle, or for the bundle if it has no overlays.
 
-        Files below another bundle belong only to that bundle.
+        Files below an inner bundle belong only to the inner bundle.
         """
         bundles = set(self._find_folders_with(BUNDLE))
         for bundle in sorted(bundles):
-            inner = tuple(other for other in bundles if is_below(other, bundle))
-            files = [
-                path for path in self._iter_applied_files(AppliedFolders((bundle,))) if not _is_below_any(path, inner)
-            ]
-            overlays = f"{bundle}{os.sep}overlays"
-            base = [path for path in files if not is_below(path, overlays)]
-            variants = {path[len(overlays) + 1 :].split(os.sep)[0] for path in files if is_below(path, overlays)}
-            for variant in variants or {""}:
-                variant_files = (
-                    [path for path in files if is_below(path, f"{overlays}{os.sep}{variant}")] if variant else []
-                )
-                self._add_set(f"bundle {bundle} {variant}", [*base, *variant_files])
+            inner_bundles = tuple(other for other in bundles if is_below(other, bundle))
+            bundle_files = self._iter_applied_files(AppliedFolders((bundle,)))
+            files = [path for path in bundle_files if not _is_below_any(path, inner_bundles)]
+
+            overlays_folder = f"{bundle}{os.sep}overlays"
+            base_files = [path for path in files if not is_below(path, overlays_folder)]
+            overlays = {
+                path.removeprefix(overlays_folder).split(os.sep)[1] for path in files if is_below(path, overlays_folder)
+            }
+            if not overlays:
+                self._add_set(f"bundle {bundle}", base_files)
+            for overlay in overlays:
+                overlay_files = [path for path in files if is_below(path, f"{overlays_folder}{os.sep}{overlay}")]
+                self._add_set(f"bundle {bundle} {overlay}", [*base_files, *overlay_files])
 
     def _find_folders_with(self, name: str) -> Iterator[str]:
         """Yield the folders that contain a file of this name."""
         return (os.path.dirname(path) for path in self._paths if os.path.basename(path) == name)
 
     def _iter_applied_files(self, applied: AppliedFolders) -> Iterator[str]:
-        """Yield the files in applied folders, except those in folders of tests and examples."""
+        """Yield the files in applied folders, except those in folders of tests and examples.
+
+        Folders with a kustomization are skipped, because the kustomization decides which files are applied.
+        """
         for folder in applied.folders:
-            if os.path.isdir(folder) and not self._kustomizations.contains(folder):
-                first = bisect(self._paths, folder + os.sep)
-                for path in takewhile(lambda path: is_below(path, folder), self._paths[first:]):  # noqa: B023 - used up here
-                    is_direct = os.path.dirname(path) == folder
-                    if (applied.deep or is_direct) and not self._folders.is_standalone(path, below=folder):
-                        yield path
+            if not os.path.isdir(folder) or self._kustomizations.contains(folder):
+                continue
+            for path in self._iter_files_below(folder):
+                is_direct = os.path.dirname(path) == folder
+                if (applied.deep or is_direct) and not self._repository.is_standalone(path, below=folder):
+                    yield path
+
+    def _iter_files_below(self, folder: str) -> Iterator[str]:
+        """Yield the known files below a folder, which follow each other in the sorted paths."""
+        first = bisect(self._paths, folder + os.sep)
+        return takewhile(lambda path: is_below(path, folder), self._paths[first:])
 
     def _add_set(self, name: str, paths: Iterable[str], *, closed: bool = False) -> None:
         """Add the files to a set."""
@@ -152,6 +166,7 @@ class AppliedFolders(NamedTuple):
     """Folders that are applied as one set."""
 
     folders: tuple[str, ...]
+    """The absolute paths of the folders."""
     deep: bool = True
     """Whether subfolders are applied as well."""
 
@@ -162,67 +177,71 @@ class Applier(NamedTuple):
     file: str
     value: JsonObject
 
-    def iter_applied(self, all_folders: RepositoryFolders) -> Iterator[AppliedFolders]:
-        """Yield the sets of folders that the object applies. Paths in other repositories are ignored."""
+    def iter_applied(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+        """Yield the sets of folders that the object applies, without paths that the repository does not have."""
         spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
         if kind == "Kustomization":
-            yield AppliedFolders(self._find_folders([spec.get("path")], all_folders))
+            yield AppliedFolders(self._find_folders([spec.get("path")], repository))
         elif kind == "GitRepo":
             for path in get_list(spec, "paths"):
-                yield AppliedFolders(self._find_folders([path], all_folders))
+                yield AppliedFolders(self._find_folders([path], repository))
         elif kind == "Application":
-            yield self._find_application_folders(spec, all_folders)
+            yield self._find_application_folders(spec, repository)
         else:
-            yield from self._iter_application_set(spec, all_folders)
+            yield from self._iter_application_set(spec, repository)
 
-    def _find_application_folders(self, spec: JsonObject, all_folders: RepositoryFolders) -> AppliedFolders:
-        """Return the folders that an Argo CD Application applies."""
-        sources = [_as_mapping(source) for source in (spec.get("source"), *get_list(spec, "sources"))]
+    def _find_application_folders(self, spec: JsonObject, repository: RepositoryFolders) -> AppliedFolders:
+        """Return the folders that an Argo CD Application applies, with subfolders if a source is recursive."""
+        sources = _list_application_sources(spec)
         deep = any(_as_mapping(source.get("directory")).get("recurse") is True for source in sources)
-        return AppliedFolders(self._find_folders([source.get("path") for source in sources], all_folders), deep)
+        return AppliedFolders(self._find_folders([source.get("path") for source in sources], repository), deep)
 
-    def _iter_application_set(self, spec: JsonObject, all_folders: RepositoryFolders) -> Iterator[AppliedFolders]:
-        """Yield each folder that an ApplicationSet applies.
+    def _iter_application_set(self, spec: JsonObject, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+        """Yield each folder that an ApplicationSet applies, as a set of its own.
 
-        Such a folder matches a generator's pattern, or a path with placeholders.
+        Such a folder matches a generator's pattern, or the path in the template with its placeholders as stars.
         """
         template = _as_mapping(_as_mapping(spec.get("template")).get("spec"))
-        sources = [_as_mapping(source) for source in (template.get("source"), *get_list(template, "sources"))]
-        patterns = [_PLACEHOLDER.sub("*", path) for source in sources if isinstance(path := source.get("path"), str)]
-        patterns = [pattern for pattern in patterns if pattern.strip("*/.")]
-        for pattern in (*patterns, *_iter_directory_patterns(get_list(spec, "generators"))):
-            yield from (AppliedFolders((folder,)) for folder in self._find_matching_folders(pattern, all_folders))
+        paths = [source.get("path") for source in _list_application_sources(template)]
+        path_patterns = [_PLACEHOLDER.sub("*", path) for path in paths if isinstance(path, str)]
+        specific_patterns = [pattern for pattern in path_patterns if pattern.strip("*/.")]
+        for pattern in (*specific_patterns, *_iter_directory_patterns(get_list(spec, "generators"))):
+            for folder in self._find_matching_folders(pattern, repository):
+                yield AppliedFolders((folder,))
 
-    def _find_folders(self, paths: Iterable[object], all_folders: RepositoryFolders) -> tuple[str, ...]:
-        """Return the existing folders among paths, which are relative to any folder above the file."""
-        folders = (self._find_folder(path.strip("/"), all_folders) for path in paths if isinstance(path, str))
+    def _find_folders(self, paths: Iterable[object], repository: RepositoryFolders) -> tuple[str, ...]:
+        """Return the existing folders at the paths, which are relative to any folder above the file."""
+        folders = (self._find_folder(path.strip("/"), repository) for path in paths if isinstance(path, str))
         return tuple(folder for folder in folders if folder)
 
-    def _find_folder(self, path: str, all_folders: RepositoryFolders) -> str:
+    def _find_folder(self, path: str, repository: RepositoryFolders) -> str:
         """Return the folder at a path relative to the top of the repository or another folder above the file.
 
-        Return "" if there is none.
+        Return "" if there is none, or if the path is empty or ``.``.
         """
-        folders = (
-            os.path.normpath(os.path.join(top, path))
-            for top in all_folders.list_ancestors(self.file)
-            if path.strip("./")
-        )
-        return next(filter(all_folders.all.__contains__, folders), "")
+        if not path.strip("./"):
+            return ""
+        for ancestor in repository.list_ancestors(self.file):
+            folder = os.path.normpath(os.path.join(ancestor, path))
+            if folder in repository.subfolders:
+                return folder
+        return ""
 
-    def _find_matching_folders(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
-        """Return the folders that match the pattern below the first folder above the file that has any.
+    def _find_matching_folders(self, pattern: str, repository: RepositoryFolders) -> list[str]:
+        """Return the folders that match a pattern relative to the topmost folder above the file that has any, or [].
 
-        A star stands for one step, as in Go.
+        A star stands for one step of a path, as in Go.
         """
-        steps = pattern.strip("/").split("/")
-        for top in all_folders.list_ancestors(self.file):
-            start = top.rstrip(os.sep) + os.sep
-            paths = {
-                folder: folder[len(start) :].split(os.sep) for folder in all_folders.all if folder.startswith(start)
-            }
-            if folders := [folder for folder, path in paths.items() if _match_steps(path, steps)]:
+        pattern_steps = pattern.strip("/").split("/")
+        for ancestor in repository.list_ancestors(self.file):
+            prefix = ancestor.rstrip(os.sep) + os.sep
+            folders = [
+                folder
+                for folder in repository.subfolders
+                if folder.startswith(prefix) and _match_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
+            ]
+            if folders:
                 return sorted(folders)
         return []
 
@@ -234,7 +253,7 @@ def is_applier(value: JsonObject) -> bool:
 
 
 def find_helmfile_charts(file: str) -> AppliedFolders | None:
-    """Return the local chart folders of a helmfile's releases, or None if the file is not a helmfile."""
+    """Return the local chart folders of a helmfile's releases, or None if the file is not a readable helmfile."""
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
@@ -245,13 +264,18 @@ def find_helmfile_charts(file: str) -> AppliedFolders | None:
     return AppliedFolders(tuple(os.path.normpath(os.path.join(folder, path)) for path in _LOCAL_CHART.findall(text)))
 
 
+def _list_application_sources(spec: JsonObject) -> list[JsonObject]:
+    """Return the sources of an Argo CD Application's spec, with an empty mapping for each source of another type."""
+    return [_as_mapping(source) for source in (spec.get("source"), *get_list(spec, "sources"))]
+
+
 def _match_steps(path: list[str], patterns: list[str]) -> bool:
     """Return whether each step of a path matches the corresponding step of a pattern."""
     return len(path) == len(patterns) and all(map(fnmatchcase, path, patterns))
 
 
 def _iter_directory_patterns(generators: object) -> Iterator[str]:
-    """Yield the patterns of git generators, including generators nested in others."""
+    """Yield the folder patterns of all git generators, including generators nested in others."""
     unvisited = [generators]
     while unvisited:
         value = unvisited.pop()
@@ -265,7 +289,8 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
     """Yield the patterns with which a git generator includes folders."""
     for directory in map(_as_mapping, directories):
-        if isinstance(path := directory.get("path"), str) and not directory.get("exclude"):
+        path = directory.get("path")
+        if isinstance(path, str) and not directory.get("exclude"):
             yield path
 
 

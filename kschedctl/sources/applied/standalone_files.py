@@ -43,12 +43,13 @@ class RepositoryFolders:
         self._tops: dict[str, str] = {}
 
     def is_standalone(self, file: str, below: str = "") -> bool:
-        """Return whether a folder on the way to the file has the name of tests or examples.
+        """Return whether a folder on the way to the file has a name that is usual for tests or examples.
 
         The way begins at ``below``, or at the top of the repository.
         """
         folder = os.path.dirname(file)
-        return any(map(has_standalone_name, os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)))
+        steps = os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)
+        return any(map(has_standalone_name, steps))
 
     def list_ancestors(self, file: str) -> list[str]:
         """Return the folders that paths in the file may be relative to, from the top of the repository down."""
@@ -58,12 +59,12 @@ class RepositoryFolders:
         return ancestors[::-1]
 
     @cached_property
-    def all(self) -> frozenset[str]:
-        """The folders that contain files, and all folders above them in their repository."""
+    def subfolders(self) -> frozenset[str]:
+        """The folders that contain files, and all folders above them, except the tops of repositories."""
         return frozenset(folder for file in self.files for folder in self.list_ancestors(file)[1:])
 
     def _get_top(self, folder: str) -> str:
-        """Return the top folder of the folder's repository. The result is cached."""
+        """Return the top folder of the folder's repository, as in ``_find_top``. The result is cached."""
         if folder not in self._tops:
             self._tops[folder] = self._find_top(folder)
         return self._tops[folder]
@@ -89,8 +90,11 @@ class RepositoryFolders:
 
 def iter_parents(path: str) -> Iterator[str]:
     """Yield the folders above a path, the nearest first."""
-    while (parent := os.path.dirname(path)) != path:
-        yield (path := parent)
+    parent = os.path.dirname(path)
+    while parent != path:
+        yield parent
+        path = parent
+        parent = os.path.dirname(path)
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -107,7 +111,7 @@ _TEST_GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
 _EXPECTATION_FILE = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")
 _EXPECTING_FIELDS = ("assert", "error")
 _EXPECTED_FILE_FIELDS = ("patchedResource", "patchedResources", "generatedResource", "cloneSourceResource")
-_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+_KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 
 
 class TestScripts:
@@ -117,28 +121,31 @@ class TestScripts:
 
     def __init__(self) -> None:
         self.folders: set[str] = set()
-        self._patterns: set[str] = set()
+        """The absolute paths of the folders with tests."""
+        self._expected_files: set[str] = set()
+        """The files, or patterns of files, that tests name as expected results."""
 
     def add_object(self, path: str, value: JsonObject) -> None:
         """Record the object at an absolute path if it is a test."""
         if str(value.get("apiVersion") or "").partition("/")[0] in _TEST_GROUPS:
             folder = os.path.dirname(path)
             self.folders.add(folder)
-            self._patterns |= {os.path.normpath(os.path.join(folder, file)) for file in _iter_expected_files(value)}
+            for file in _iter_expected_files(value):
+                self._expected_files.add(os.path.normpath(os.path.join(folder, file)))
 
     def is_expected_result(self, path: str) -> bool:
         """Return whether a test expects the file as a result.
 
         Either a test names the file, or the file is in the folder of a test and has the name of an expected result.
         """
-        if path in self._patterns or any(fnmatchcase(path, pattern) for pattern in self._globs):
+        if path in self._expected_files or any(fnmatchcase(path, pattern) for pattern in self._globs):
             return True
         return has_expectation_name(path) and os.path.dirname(path) in self.folders
 
     @property
     def _globs(self) -> Iterator[str]:
-        """The file patterns with a star."""
-        return (pattern for pattern in self._patterns if "*" in pattern)
+        """The patterns with a star among the expected files."""
+        return (pattern for pattern in self._expected_files if "*" in pattern)
 
 
 def has_expectation_name(path: str) -> bool:
@@ -151,13 +158,13 @@ def has_expectation_name(path: str) -> bool:
 
 
 def is_partial_workload(value: JsonObject) -> bool:
-    """Return whether the value is a workload without required fields, such as containers."""
+    """Return whether the value is a workload that lacks containers or a selector that its kind requires."""
     kind = str(value.get("kind"))
     if kind not in POD_TEMPLATE_PATHS or kind == "PodTemplate":
         return False
     if not field_at(get_pod_template(value), "spec", "containers"):
         return True
-    return kind in _SELECTING and "selector" not in object_at(value, "spec")
+    return kind in _KINDS_WITH_SELECTOR and "selector" not in object_at(value, "spec")
 
 
 def _iter_expected_files(value: object) -> Iterator[str]:

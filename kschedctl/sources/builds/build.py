@@ -36,21 +36,26 @@ class BuiltObject(NamedTuple):
     overlays: Overlays | None = None
     """The kustomizations that changed the object."""
 
-    def file_of(self, path: Path) -> str:
+    def find_file(self, path: Path) -> str:
         """Return the patch or kustomization that set the field, or else the file of the object."""
-        patched = self.overlays.find_patch(path) if self.overlays else None
-        return relative_path(patched.file) if patched else self.file
+        patched_field = self.overlays.find_patch(path) if self.overlays else None
+        return relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of the field in its file.
+        """Return line and column, from 1, of the field in the file that ``find_file`` returns.
 
         If the file does not have the field, they are those of the nearest ancestor, or of the beginning of the file.
         """
-        if self.overlays and (change := self.overlays.find_patch(path)):
-            return change.line, 1
+        if self.overlays:
+            patched_field = self.overlays.find_patch(path)
+            if patched_field:
+                return patched_field.line, 1
         if self.origin is not None:
             return self.origin.locate(self.overlays.find_written_path(path) if self.overlays else path)
-        return next((self.lines[step] for step in reversed(path) if isinstance(step, str) and step in self.lines), 1), 1
+        for step in reversed(path):
+            if isinstance(step, str) and step in self.lines:
+                return self.lines[step], 1
+        return 1, 1
 
 
 class Build(Protocol):
@@ -78,7 +83,10 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
-    """Return the first command whose program is installed, with its full path. Raises UsageError if none is."""
+    """Return the first command with an installed program, with the program's full path.
+
+    Raises UsageError that names the option if none of the programs is installed.
+    """
     for name, *arguments in commands:
         if path := shutil.which(name):
             return path, *arguments
@@ -87,7 +95,10 @@ def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
 
 
 def run_program(command: Sequence[str], subject: str, environment: Mapping[str, str] = NO_VARIABLES) -> Content:
-    """Run the command without a shell and return its output. Raises InputError with the program's message."""
+    """Run the command without a shell and return its output as a text about ``subject``.
+
+    Raises InputError if the command fails, takes too long, or prints too much.
+    """
     try:
         completed = subprocess.run(
             command,
@@ -104,7 +115,7 @@ def run_program(command: Sequence[str], subject: str, environment: Mapping[str, 
     except OSError as error:
         raise InputError(f"{_describe_command(command)}: {error.strerror or error}", where=subject) from None
     if completed.returncode:
-        raise InputError(f"{_describe_command(command)}: {_get_last_words(completed.stderr)}", where=subject)
+        raise InputError(f"{_describe_command(command)}: {_shorten_error_output(completed.stderr)}", where=subject)
     if len(completed.stdout) > MAX_SIZE:
         raise InputError(f"{_describe_command(command)} printed more than {MAX_SIZE >> 20} MiB", where=subject)
     return Content(subject, decode_utf8(completed.stdout, subject), is_json=False)
@@ -116,10 +127,12 @@ def _describe_command(command: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _get_last_words(stderr: bytes) -> str:
-    """Return the end of the program's error output on one line."""
-    words = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
-    return (f"…{words[-MAX_MESSAGE_LENGTH:]}" if len(words) > MAX_MESSAGE_LENGTH else words) or "failed without a word"
+def _shorten_error_output(stderr: bytes) -> str:
+    """Return the end of a program's error output on one line, without "Error: " at its beginning."""
+    message = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
+    if not message:
+        return "failed without a message"
+    return f"…{message[-MAX_MESSAGE_LENGTH:]}" if len(message) > MAX_MESSAGE_LENGTH else message
 
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
@@ -145,14 +158,18 @@ class Overlays(NamedTuple):
     """The object after the build."""
 
     def find_patch(self, path: Path) -> PatchedField | None:
-        """Return the file and line that changed or added a field, or None if no build changed the field."""
+        """Return the file and line that changed or added a field, or None if no build changed the field.
+
+        The line is the first that contains the name of the field or of its parent, in the outermost kustomization or
+        its patches. If there is none, it is the first line of the outermost kustomization.
+        """
         if not self.files or not _is_changed(self.written, self.built, path):
             return None
-        fields = [step for step in reversed(path) if isinstance(step, str)]
-        for field in fields[:2]:
+        names = [step for step in reversed(path) if isinstance(step, str)]
+        for name in names[:2]:
             for kustomization in reversed(self.files):
                 for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _find_line(file, field):
+                    if line := _find_line(file, name):
                         return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
 
@@ -163,29 +180,31 @@ class Overlays(NamedTuple):
         steps = list(path)
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
-                item = _find_written_item(built[step], step, written)
-                steps[position] = next((i for i, sibling in enumerate(written) if sibling is item), step)
-                written = item
+                written_item = _find_written_item(built[step], step, written)
+                indices = (index for index, sibling in enumerate(written) if sibling is written_item)
+                steps[position] = next(indices, step)
+                written = written_item
                 built = built[step]
             else:
-                written, built = _get_field(written, step), _get_field(built, step)
+                written = _get_field(written, step)
+                built = _get_field(built, step)
         return tuple(steps)
 
 
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
-    """Return the kustomizations that an annotation names relative to a folder."""
-    paths: dict[str, None] = {}
-    for transformation in _parse_annotation(annotation):
+    """Return the existing kustomizations that Kustomize's annotation names relative to a folder, each once."""
+    files: dict[str, None] = {}
+    for transformation in _parse_transformations(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
         if isinstance(path, str):
             file = os.path.normpath(os.path.join(folder, path))
             if os.path.isfile(file):
-                paths[file] = None
-    return list(paths)
+                files[file] = None
+    return list(files)
 
 
-def _parse_annotation(annotation: str) -> list[object]:
-    """Return the first list in the annotation's YAML, or []."""
+def _parse_transformations(annotation: str) -> list[object]:
+    """Return the first list in the YAML of a transformations annotation, or [] if it cannot be parsed."""
     try:
         documents: list[object] = [
             document.value for document in parse_documents(Content(TRANSFORMATIONS, annotation, is_json=False))
@@ -196,26 +215,29 @@ def _parse_annotation(annotation: str) -> list[object]:
 
 
 def _is_changed(written: object, built: object, path: Path) -> bool:
-    """Return whether a build changed the field. A mapping or list that existed before counts as unchanged."""
+    """Return whether a build changed or added the field. A mapping or list that existed before is not a change."""
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
-            item = built[step] if step < len(built) else None
-            written = _find_written_item(item, step, written)
-            built = item
+            built = built[step] if step < len(built) else None
+            written = _find_written_item(built, step, written)
         else:
-            written, built = _get_field(written, step), _get_field(built, step)
+            written = _get_field(written, step)
+            built = _get_field(built, step)
     if isinstance(written, Mapping | list) and isinstance(built, Mapping | list):
         return False
     return bool(path) and built is not None and written != built
 
 
 def _get_field(value: object, step: str | int) -> object:
-    """Return the value of a key, or None."""
+    """Return the value of a key, or None if there is no mapping with this key."""
     return value.get(step) if isinstance(value, Mapping) else None
 
 
 def _find_written_item(item: object, index: int, written_list: object) -> object:
-    """Return a list's item before the build, found by its identifying field or else by its index."""
+    """Return the item of a list before the build that became the given item, or None.
+
+    Items with an identifying field are found only by the value of this field, and all others by their index.
+    """
     items = written_list if isinstance(written_list, list) else []
     for name in _IDENTIFYING_FIELDS:
         if isinstance(item, Mapping) and item.get(name) is not None:
@@ -228,9 +250,10 @@ def _find_written_item(item: object, index: int, written_list: object) -> object
 
 def _find_line(file: str, field: str) -> int:
     """Return the first line of a file that names the field, or 0."""
-    alternatives = "|".join(map(re.escape, (field, field.replace("/", "~1"))))  # as keys, and as RFC 6901 has them
-    word = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")
-    return next((number for number, line in enumerate(_read_lines(file), 1) if word.search(line)), 0)
+    spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
+    alternatives = "|".join(map(re.escape, spellings))
+    name = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")
+    return next((number for number, line in enumerate(_read_lines(file), 1) if name.search(line)), 0)
 
 
 @lru_cache(maxsize=256)

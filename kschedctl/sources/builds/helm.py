@@ -34,7 +34,7 @@ class HelmRender:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The chart's templates, subcharts and CRDs, its description and its values."""
+        """The absolute paths of the chart's templates, subcharts and CRDs, its description and its values."""
         paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_chart_file(entry)}
         for own_folder in _CHART_FOLDERS:
             for parent, _, names in os.walk(os.path.join(self.folder, own_folder)):
@@ -42,19 +42,28 @@ class HelmRender:
         return frozenset(map(os.path.abspath, paths))
 
     def build_objects(self) -> Iterator[BuiltObject]:
-        """Render the chart and yield its objects. Raises InputError with Helm's message."""
-        release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
+        """Render the chart and yield its objects. Raises InputError with Helm's message.
+
+        The name of the release is made from the name of the folder.
+        """
+        folder_name = os.path.basename(self.folder).lower()
+        release = re.sub(r"[^a-z0-9-]", "-", folder_name).strip("-")[:40] or "release"
         content = run_program([*self.command, release, self.folder, "--skip-tests"], self.name)
-        lines: dict[str, dict[str, int]] = {"": {}}
+        lines_by_template: dict[str, dict[str, int]] = {"": {}}
         for manifest in parse_objects(self.name, content):
             template = self._find_template(manifest.source)
-            if template not in lines:
-                lines[template] = _find_unique_lines(template)
-            file = relative_path(template) if template else self.name
-            yield BuiltObject(manifest.value, relative_path(self.folder), file, manifest.source, lines=lines[template])
+            if template not in lines_by_template:
+                lines_by_template[template] = _find_unique_lines(template)
+            yield BuiltObject(
+                manifest.value,
+                build=relative_path(self.folder),
+                file=relative_path(template) if template else self.name,
+                source=manifest.source,
+                lines=lines_by_template[template],
+            )
 
     def _find_template(self, source: str) -> str:
-        """Return the file for Helm's name ``chart/templates/web.yaml``, or "" if it is in a packed chart."""
+        """Return the file that Helm calls ``chart/templates/web.yaml``, or "" if it is missing or in a packed chart."""
         path = os.path.join(self.folder, *source.split("/")[1:])
         is_inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
         return path if source and is_inside and os.path.isfile(path) else ""
@@ -63,7 +72,7 @@ class HelmRender:
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
     """Return the renderings of the charts among the files, except subcharts and libraries.
 
-    Raises UsageError if helm is not installed.
+    ``values`` are files, and ``kube_version`` may be "". Raises UsageError if helm is not installed.
     """
     command = [*find_program("--helm", ("helm", "template"))]
     for file in values:
@@ -96,7 +105,7 @@ def _is_library(folder: str) -> bool:
 
 
 def _find_unique_lines(template: str) -> dict[str, int]:
-    """Return the lines of the fields whose names occur once in a template."""
+    """Return the line of each field that occurs once in a template, or {} if the template cannot be read."""
     try:
         lines = load_content(template).text.splitlines()
     except InputError:

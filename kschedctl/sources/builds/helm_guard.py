@@ -36,39 +36,42 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ALLOWED_SCHEMES = ("http://", "https://", "oci://")
 
 
-def explain_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
-    """Return the reason why a call of helm is rejected, or "".
+def explain_disallowed_call(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
+    """Return the reason why a call of helm is not allowed, or "".
 
-    ``top`` is the top folder of the repository.
+    The command, options, values and HOME_VARIABLES are checked. ``top`` is the top folder of the repository.
     """
     if not arguments or arguments[0] not in ALLOWED_COMMANDS:
         return f"{' '.join(['helm', *arguments[:1]])} is not a command that kustomize needs"
     words = iter(arguments[1:])
     for word in words:
-        value = next(words, "") if word in OPTIONS_WITH_VALUE else word
-        if word.startswith("-") and word not in ALLOWED_OPTIONS | OPTIONS_WITH_VALUE:
-            return f'"{word}" would be an option of helm'
-        if reason := explain_unsafe_value(word if word in OPTIONS_WITH_VALUE else "", value, top):
+        if word in OPTIONS_WITH_VALUE:
+            reason = explain_unsafe_value(word, next(words, ""), top)
+        elif word.startswith("-") and word not in ALLOWED_OPTIONS:
+            reason = f'"{word}" would be an option of helm'
+        else:
+            reason = explain_unsafe_value("", word, top)
+        if reason:
             return reason
-    homes = {name: environment[name] for name in HOME_VARIABLES if name in environment}
-    return next(
-        (f'{name} is "{home}": {HOME_REFUSAL}' for name, home in homes.items() if not _is_kustomize_home(home)), ""
-    )
+    for name in HOME_VARIABLES:
+        if name in environment and not _is_kustomize_home(environment[name]):
+            return f'{name} is "{environment[name]}": {HOME_REFUSAL}'
+    return ""
 
 
-HOME_REFUSAL = "a repository does not say where helm has its configuration and plugins"
+HOME_REFUSAL = "a repository must not choose helm's configuration and plugin folders"
 
 
 def explain_unsafe_value(option: str, value: str, top: str) -> str:
-    """Return the reason why the value of an option is rejected, or "". Positional arguments have the option ""."""
+    """Return the reason why the value of an option is not allowed, or "". Positional arguments have the option ""."""
     if value.startswith("-") and (option or value not in ALLOWED_OPTIONS):
         return f'"{value}" would be an option of helm'
     if option == "--name-template" and _READS_ENVIRONMENT.search(value):
         return f'"{value}" reads the environment'
     if (option == "--repo" or _SCHEME.match(value)) and not value.lower().startswith(_ALLOWED_SCHEMES):
-        return f'"{value}" is fetched neither by HTTP nor from a registry'
+        return f'"{value}" is neither an HTTP URL nor in an OCI registry'
     if option == "--untardir" and not (_is_within(value, top) or _is_kustomize_folder(value)):
-        return f'"{value}" is outside of the repository, and charts are not written there'
+        return f'"{value}" is outside of the repository, where charts must not be written'
     return ""
 
 
@@ -79,7 +82,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _is_kustomize_folder(path: str) -> bool:
-    """Return whether the path is in a temporary folder of kustomize, such as that of a remote base."""
+    """Return whether the path is in a temporary folder of kustomize, such as the clone of a remote base."""
     prefix = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-")
     return os.path.realpath(path).startswith(prefix)
 
@@ -91,8 +94,8 @@ def _is_kustomize_home(home: str) -> bool:
 
 
 def run_helm(helm: str, top: str, *arguments: str) -> None:
-    """Replace this process by helm, unless the call is rejected."""
-    if reason := explain_refusal(arguments, os.environ, top):
+    """Replace this process by helm, or exit with the reason if the call is not allowed."""
+    if reason := explain_disallowed_call(arguments, os.environ, top):
         sys.exit(f"not run: {reason}")
     os.execv(helm, [helm, *arguments])
 

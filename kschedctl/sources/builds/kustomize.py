@@ -1,7 +1,7 @@
 """Builds of Kustomize folders, with the file that each object comes from.
 
-Kustomize reports files and changing kustomizations in annotations if ``buildMetadata`` asks for them. Therefore a
-kustomization around the folder is built, which asks for them.
+Kustomize adds annotations with the file and the kustomizations that changed the object if ``buildMetadata`` requests
+them. Therefore an outer kustomization is built that requests them and contains the folder.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ class OriginFinder:
         self._objects: dict[str, list[LocatedObject]] = {}
 
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
-        """Return the object of the file from which an object was built, or None.
+        """Return the object of the file from which an object was built, or None if it cannot be determined.
 
-        The object has the same kind, and the longest name that is part of the built object's name.
+        The object has the same kind, and the longest name that is part of the built object's name, which may have a
+        prefix and a suffix. If no name fits, it is the only object of this kind.
         """
         name = _get_name(built)
         same_kind = [located for located in self._load_file(file) if located.value.get("kind") == built.get("kind")]
@@ -66,7 +67,7 @@ class OriginFinder:
         if file not in self._objects:
             try:
                 self._objects[file] = list(load_objects(file))
-            except InputError:  # which kustomize could read: positions are all that is missed
+            except InputError:  # kustomize could read the file, so only positions are missing
                 self._objects[file] = []
         return self._objects[file]
 
@@ -104,7 +105,7 @@ class KustomizeBuild:
     def build_objects(self) -> Iterator[BuiltObject]:
         """Build the folder and yield its objects.
 
-        Raises InputError for unsafe fields, and with Kustomize's message.
+        Raises InputError for the first unsafe field, and with Kustomize's message if the build fails.
         """
         top = _find_top(os.path.abspath(self.folder))
         for unsafe_field in find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
@@ -124,21 +125,27 @@ class KustomizeBuild:
                 yield self._trace_object(dict(built.value), outer_folder)
 
     def _trace_object(self, value: dict[str, object], outer_folder: str) -> BuiltObject:
-        """Return a built object with its origin and the kustomizations that changed it."""
+        """Return a built object with its origin and the kustomizations that changed it, without their annotations.
+
+        The origin is unknown for objects that were generated or read from another repository.
+        """
         path, transformations = _take_annotations(value)
         folder = relative_path(self.folder)
         file = os.path.normpath(os.path.join(outer_folder, path)) if path else ""
         if not os.path.isfile(file):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
         origin = self.origins.find_origin(value, relative_path(file))
-        overlays = Overlays(list_kustomizations(transformations, outer_folder), origin.value, value) if origin else None
+        overlays = None
+        if origin:
+            kustomizations = list_kustomizations(transformations, outer_folder)
+            overlays = Overlays(kustomizations, written=origin.value, built=value)
         return BuiltObject(value, folder, relative_path(file), origin=origin, overlays=overlays)
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Return the builds of the kustomizations that are not bases of others.
+    """Return the builds of the kustomizations that are neither components nor bases of others.
 
-    Raises UsageError if neither kustomize nor kubectl is installed.
+    Raises UsageError if neither kustomize nor kubectl is installed, or if ``with_helm`` and helm is not installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
@@ -149,15 +156,19 @@ def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> li
     return [KustomizeBuild(folder, command, origins, helm) for folder in roots]
 
 
-def _write_helm_guard(helm: str, folder: str, top: str) -> Iterator[str]:
-    """Write a script that guards helm into the folder, and yield the options that make kustomize call the script."""
-    if helm:
-        script = os.path.join(folder, "helm")
-        words = shlex.join([sys.executable, "-I", helm_guard.__file__, helm, top])
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(f'#!/bin/sh\nexec {words} "$@"\n')
-        os.chmod(script, stat.S_IRWXU)
-        yield from ("--enable-helm", "--helm-command", script)
+def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
+    """Write a script that guards helm into the folder, and return the options that make kustomize call the script.
+
+    Without helm, nothing is written and the result is [].
+    """
+    if not helm:
+        return []
+    script = os.path.join(folder, "helm")
+    words = shlex.join([sys.executable, "-I", helm_guard.__file__, helm, top])
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {words} "$@"\n')
+    os.chmod(script, stat.S_IRWXU)
+    return ["--enable-helm", "--helm-command", script]
 
 
 def _find_top(folder: str) -> str:
@@ -169,11 +180,17 @@ def _find_top(folder: str) -> str:
 
 
 def _take_annotations(value: JsonDict) -> tuple[str, str]:
-    """Remove Kustomize's annotations, and return the object's file and the kustomizations that changed the object."""
+    """Remove Kustomize's annotations from the object, and return its file and its transformations annotation.
+
+    The file is "" if the annotation names none or one in another repository.
+    """
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
-    origin, transformations = (str(annotations.pop(annotation, "")) for annotation in (ORIGIN, TRANSFORMATIONS))
-    value["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
+    origin = str(annotations.pop(ORIGIN, ""))
+    transformations = str(annotations.pop(TRANSFORMATIONS, ""))
+    if annotations:
+        metadata["annotations"] = annotations
+    value["metadata"] = metadata
     lines = origin.splitlines()
     if any(line.startswith("repo:") for line in lines):
         return "", transformations

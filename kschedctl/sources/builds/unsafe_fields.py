@@ -14,9 +14,10 @@ from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, explain_unsafe_val
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
 from kschedctl.sources.documents.files import relative_path
 
+# Kustomize ignores the case of field names, so all names are compared in lower case.
 _BASE_FIELDS = ("resources", "bases", "components", "generators", "transformers", "validators")
 _PLUGIN_FIELDS = ("generators", "transformers", "validators")
-_CHART_FIELDS = ("helmcharts", "helmchartinflationgenerator")
+_CHART_FIELDS = ("helmCharts", "helmChartInflationGenerator")
 _GENERATOR = "HelmChartInflationGenerator"
 _FORBIDDEN_FIELDS = frozenset({"confighome", "helmhome", "helmbin", "extraargs"})
 _OPTIONS = {"repo": "--repo", "chartrepourl": "--repo", "nametemplate": "--name-template"}
@@ -51,26 +52,24 @@ def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[Un
         for document in _load_documents(file):
             yield from _iter_unsafe_fields(file, document, top if with_helm else "")
             for _, entry in _iter_bases(document):
-                inner = os.path.abspath(os.path.join(os.path.dirname(file), entry))
-                unvisited += [inner] * os.path.exists(inner)
+                base = os.path.abspath(os.path.join(os.path.dirname(file), entry))
+                if os.path.exists(base):
+                    unvisited.append(base)
 
 
 def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
-    """Yield the unsafe fields of a document."""
-    yield from (
-        UnsafeField(file, field, what)
-        for field, entry in _iter_bases(document)
-        if (what := _explain_unsafe_reference(entry))
-    )
+    """Yield the unsafe fields of a document. Those of charts are skipped if ``top`` is ""."""
+    for field, reference in _iter_bases(document):
+        if message := _explain_unsafe_reference(reference):
+            yield UnsafeField(file, field, message)
     if top:
-        for field, chart in _iter_charts(document):
-            yield from (
-                UnsafeField(file, field + name, what) for name, what in _iter_unsafe_chart_fields(chart, file, top)
-            )
+        for prefix, settings in _iter_chart_settings(document):
+            for name, message in _iter_unsafe_chart_fields(settings, file, top):
+                yield UnsafeField(file, prefix + name, message)
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return the reason why a reference to another repository is unsafe, or ""."""
+    """Return the reason why a reference to a base, which may be in another repository, is unsafe, or ""."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -83,7 +82,7 @@ def _explain_unsafe_reference(reference: str) -> str:
 
 
 def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield field and path or URL of each base of a kustomization."""
+    """Yield field and path or URL of each base or plugin of a kustomization, except plugins that are written inline."""
     fields = _lower_keys(document)
     for key in _BASE_FIELDS:
         for number, entry in enumerate(_as_list(fields.get(key))):
@@ -91,31 +90,38 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
                 yield f"{key}[{number}]", entry
 
 
-def _iter_charts(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield field and chart for each chart of a kustomization and of its generators, including inline ones."""
+def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield each mapping with settings of Helm, and the prefix for the names of its fields.
+
+    These are the document itself if it is a generator, the Helm globals, each chart, and the same of generators that
+    are written inline.
+    """
     fields = _lower_keys(document)
     if document.get("kind") == _GENERATOR:
         yield "", document
     yield "helmGlobals.", _as_mapping(fields.get("helmglobals"))
-    for key, name in zip(_CHART_FIELDS, ("helmCharts", "helmChartInflationGenerator"), strict=True):
-        yield from ((f"{name}[{i}].", _as_mapping(chart)) for i, chart in enumerate(_as_list(fields.get(key))))
+    for name in _CHART_FIELDS:
+        for index, chart in enumerate(_as_list(fields.get(name.casefold()))):
+            yield f"{name}[{index}].", _as_mapping(chart)
     for key in _PLUGIN_FIELDS:
-        for number, entry in enumerate(_as_list(fields.get(key))):
-            if isinstance(entry, str) and "\n" in entry:
-                for inner in _parse_mappings(Content(key, entry, is_json=False)):
-                    yield from ((f"{key}[{number}].{field}", chart) for field, chart in _iter_charts(inner))
+        for index, entry in enumerate(_as_list(fields.get(key))):
+            if isinstance(entry, str) and "\n" in entry:  # an inline document, not a path
+                for inner_document in _parse_mappings(Content(key, entry, is_json=False)):
+                    for prefix, settings in _iter_chart_settings(inner_document):
+                        yield f"{key}[{index}].{prefix}", settings
 
 
-def _iter_unsafe_chart_fields(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
-    """Yield field and message for each unsafe field of a chart."""
-    for name, value in chart.items():
+def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
+    """Yield name and message for each unsafe field in the settings of a chart or of Helm."""
+    for name, value in settings.items():
         key = name.casefold()
         if key in _FORBIDDEN_FIELDS and value:
             yield name, f'"{value}": {HOME_REFUSAL}'
-        values: list[object] = []
         if isinstance(value, list):
             values = value
-        elif key not in _FREE_TEXT_FIELDS:
+        elif key in _FREE_TEXT_FIELDS:
+            values = []
+        else:
             values = [value]
         for text in map(str, values):
             if message := _explain_unsafe_chart_field(key, text, file, top):
@@ -123,7 +129,7 @@ def _iter_unsafe_chart_fields(chart: JsonObject, file: str, top: str) -> Iterato
 
 
 def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str:
-    """Return the reason why the value of a chart's field is unsafe, or ""."""
+    """Return the reason why the value of a chart's field, whose name is in lower case, is unsafe, or ""."""
     if not text:
         return ""
     if key == "charthome":
@@ -144,12 +150,12 @@ def _as_mapping(value: object) -> JsonObject:
 
 
 def _as_list(value: object) -> Iterable[object]:
-    """Return the value if it is a list, or an empty list."""
+    """Return the value if it is a list, or ()."""
     return value if isinstance(value, list) else ()
 
 
 def _load_documents(file: str) -> list[JsonObject]:
-    """Return the documents of a kustomization or generator file.
+    """Return the documents of a kustomization or generator file, or [] for other files.
 
     A file that cannot be read has no documents, since kustomize reports the error.
     """

@@ -34,7 +34,7 @@ class Content(NamedTuple):
 
 
 def read_content(reader: Reader, data: bytes = b"") -> Content:
-    """Read the text of a file, of which the first bytes may have been read already.
+    """Read the text of a file, and decide whether it is JSON. ``data`` are bytes that have been read already.
 
     Raises InputError if the file is too large or not UTF-8 text.
     """
@@ -47,7 +47,7 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
     if len(data) > MAX_SIZE:
         hint = "only JSON lists can be larger"
         raise InputError(f"larger than {MAX_SIZE >> 20} MiB", where=reader.name, hint=hint)
-    is_json = begins_as_json and not _DOCUMENT_MARKER.search(data)
+    is_json = begins_as_json and not _DOCUMENT_MARKER.search(data)  # YAML documents may begin like JSON, too
     return Content(reader.name, decode_utf8(data, reader.name), is_json)
 
 
@@ -58,12 +58,15 @@ def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
 
 
 def load_documents(path: str, stdin: BinaryIO | None = None) -> list[ParsedDocument]:
-    """Parse the non-empty documents of a file. Raises InputError."""
+    """Parse the non-empty documents of a file, or of ``stdin`` for ``-``. Raises InputError."""
     return list(parse_documents(load_content(path, stdin)))
 
 
 def parse_documents(content: Content, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Yield the non-empty documents, numbered from ``first_number``. Raises InputError."""
+    """Yield the non-empty documents of a text. JSON documents are numbered from ``first_number``, YAML ones from 1.
+
+    Raises InputError.
+    """
     if content.is_json:
         yield from parse_json(content.text, content.name, first_number)
     elif content.text.strip():
@@ -79,11 +82,12 @@ def _validate_text(data: bytes, file: str) -> None:
     if _NOT_TEXT.search(data):
         raise InputError("neither JSON nor YAML, but binary data", where=file)
     if len(data) >= _SNIFFED_BYTES and b"\n" not in data:
-        raise InputError("neither JSON nor YAML: its first line has no end", where=file)
+        problem = f"neither JSON nor YAML: the first line is longer than {_SNIFFED_BYTES >> 10} KiB"
+        raise InputError(problem, where=file)
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode UTF-8. Raises InputError."""
+    """Decode UTF-8. Raises InputError that names the first invalid byte."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -106,7 +110,7 @@ def parse_without_schemas(content: Content) -> list[ParsedDocument]:
     if len(shortened_text) < len(content.text):
         try:
             return list(parse_documents(content._replace(text=shortened_text)))
-        except InputError:  # such as an alias of what was left out
+        except InputError:  # such as an alias of a value in a schema
             pass
     return list(parse_documents(content))
 
@@ -119,16 +123,16 @@ def blank_schemas(text: str) -> str:
     """
     if _CRD_KIND.search(text) is None:
         return text
-    return "".join(_blank_schemas_of_document(text[start:end]) for start, end in _iter_document_ranges(text))
+    return "".join(_blank_document_schemas(text[start:end]) for start, end in _iter_document_ranges(text))
 
 
 def _iter_document_ranges(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each document of a YAML text."""
+    """Yield the start and end of each document of a YAML text. Together, the ranges cover the whole text."""
     starts = [0, *(match.start() for match in _YAML_MARKER.finditer(text)), len(text)]
     return pairwise(starts)
 
 
-def _blank_schemas_of_document(document: str) -> str:
+def _blank_document_schemas(document: str) -> str:
     """Return the document with empty lines in place of its schemas, if it is a CustomResourceDefinition."""
     if _CRD_KIND.search(document) is None:
         return document

@@ -11,7 +11,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -20,8 +20,9 @@ from kschedctl.errors import InputError
 STDIN = "-"
 EXTENSIONS = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 GZIP_MAGIC = b"\x1f\x8b"
-MAX_EXPANSION = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
-MIN_EXPANDED_LIMIT = 64 << 20  # bytes
+MAX_EXPANSION = 200
+"""The maximum ratio of unpacked to packed bytes. Lists of pods have 30, artificial lists 60, and gzip allows 1000."""
+MIN_EXPANDED_LIMIT = 64 << 20
 """The bytes to which every gzip file may expand."""
 PIPE_TIMEOUT_SECONDS = 5
 _CHUNK = 8 << 20
@@ -73,7 +74,8 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
             files.append(path)
             continue
         is_cluster_dump = is_dump(path)
-        dumps += [path] * is_cluster_dump
+        if is_cluster_dump:
+            dumps.append(path)
         entries = list(_iter_files(path, recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
@@ -101,10 +103,16 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """Open a file without unpacking it. Yield the file and the bytes already read from it. Raises InputError."""
+    """Open a file, or ``stdin`` for ``-``, without unpacking it. Yield it and the bytes already read from it.
+
+    Raises InputError.
+    """
     try:
-        with nullcontext(stdin or _get_stdin()) if path == STDIN else _open_nonblocking(path) as raw:
-            yield raw, b"" if path == STDIN else _await_writer(raw.fileno())
+        if path == STDIN:
+            yield stdin or _get_stdin(), b""
+            return
+        with _open_nonblocking(path) as raw:
+            yield raw, _await_writer(raw.fileno())
     except OSError as error:
         raise InputError(_describe_error(error), where=display_path(path)) from None
 
@@ -117,25 +125,24 @@ def _get_stdin() -> BinaryIO:
 
 
 def _open_nonblocking(path: str) -> BinaryIO:
-    """Open the file. If it is a pipe, do not wait for its writer. Raises OSError."""
+    """Open the file for reading. If it is a pipe, do not wait for its writer. Raises OSError."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
-    except ValueError as error:  # a NUL in the path
+    except ValueError as error:  # the path contains NUL
         raise OSError(errno.EINVAL, str(error)) from None
 
 
 def _await_writer(file: int) -> bytes:
-    """Wait until a pipe has a writer, and return the bytes read meanwhile. Other files have no writer.
+    """Wait until a pipe has a writer, make reading from it block, and return the bytes that were read meanwhile.
 
-    Afterwards reading blocks. A non-blocking pipe is at its end if it has no writer, and not readable if its writer is
-    silent. Raises OSError if no writer came in time.
+    Files that are not pipes need no writer. Raises OSError if no writer appears within PIPE_TIMEOUT_SECONDS.
     """
     first = b""
     if stat.S_ISFIFO(os.fstat(file).st_mode):
         poll = select.poll()
         poll.register(file, select.POLLIN)
         if not poll.poll(PIPE_TIMEOUT_SECONDS * 1000):
-            with suppress(BlockingIOError):
+            with suppress(BlockingIOError):  # there is a writer that has written nothing yet
                 first = os.read(file, 1)
                 if not first:
                     raise OSError(errno.EPIPE, "nobody writes to this pipe")
@@ -166,7 +173,10 @@ class Reader:
         return b"".join(chunks)
 
     def _read_chunk(self, size: int) -> bytes:
-        """Read at most ``size`` bytes. Raises InputError if a gzip file is damaged or expands without bounds."""
+        """Return at most ``size`` unpacked bytes.
+
+        Raises InputError if a gzip file is damaged or expands to more than MAX_EXPANSION times its size.
+        """
         try:
             data = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -178,28 +188,37 @@ class Reader:
 
 
 class _CountingStream(io.RawIOBase):
-    """A stream that counts the bytes read and whose first two bytes are known in advance."""
+    """A stream that reads its first two bytes ahead, to recognize gzip, and counts all bytes that are taken from it."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
         self._raw = raw
         self.head = first + raw.read(len(GZIP_MAGIC) - len(first))
-        self._unread, self.count = self.head, 0
+        self._unread = self.head
+        self.count = 0
+        """The number of bytes that were returned."""
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most ``size`` bytes, beginning with the known ones."""
-        data = self._unread + self._raw.read(max(size - len(self._unread), 0) if size >= 0 else -1)
+        """Return at most ``size`` bytes, or all if negative. The first call begins with the bytes read ahead."""
+        remaining_size = max(size - len(self._unread), 0) if size >= 0 else -1
+        data = self._unread + self._raw.read(remaining_size)
         self._unread = b""
         self.count += len(data)
         return data
 
 
 def _iter_files(folder: str, recursive: bool) -> Iterator[str]:
-    """Yield the regular files of a folder by name. The files of a folder precede those of its subfolders."""
+    """Yield the regular files of a folder by name, with ``recursive`` followed by the files of its subfolders.
+
+    Raises InputError if a folder cannot be listed.
+    """
     for parent, folders, names in os.walk(folder, onerror=_raise_input_error):
         folders.sort()
         if not recursive:
             folders.clear()
-        yield from (path for path in (os.path.join(parent, name) for name in sorted(names)) if os.path.isfile(path))
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            if os.path.isfile(path):
+                yield path
 
 
 def _has_folders(path: str) -> bool:

@@ -27,7 +27,7 @@ def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDo
         counted_until = end
         value, stop = _parse_document(text, end, f"{file}: document {first_number}")
         yield ParsedDocument(value, first_number, line)
-        first_number = first_number + 1
+        first_number += 1
         end = skip_space(text, stop)
 
 
@@ -37,21 +37,21 @@ def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
         value, stop = _DECODER.raw_decode(text, start)
         _validate_depth(value)
         if _SURROGATE.search(text, start, stop):
-            _encode(value).encode()
+            _encode(value).encode()  # fails for half of a surrogate pair
     except json.JSONDecodeError as error:
         where = f"{where}, line {error.lineno}, column {error.colno}"
         raise InputError(f"invalid JSON: {describe_json_error(error)}", where=where) from None
     except RecursionError:
         raise InputError(f"nested more than {MAX_DEPTH} levels deep", where=where) from None
     except UnicodeEncodeError:
-        raise InputError("holds half of a surrogate pair, which is not text", where=where) from None
+        raise InputError("contains half of a surrogate pair, which is not valid text", where=where) from None
     except ValueError as error:
         raise InputError(_describe_value_error(error), where=where) from None
     return value, stop
 
 
 def describe_json_error(error: json.JSONDecodeError) -> str:
-    """Return the parser's message without the words that introduce a position."""
+    """Return the parser's message in lower case, without the words that introduce a position."""
     message = error.msg.removesuffix(" at").removesuffix(" starting")
     return message[:1].lower() + message[1:]
 

@@ -41,6 +41,6 @@ class Place(NamedTuple):
         return f"{self.file}: document {self.document}{line}" + (f", {self.path}" if self.path else "")
 
     def error(self, message: str, field: str = "", hint: str = "") -> InputError:
-        """Build an InputError about this place, or about a field of the object at this place."""
-        path = f"{self.path}.{field}".strip(".") if not field.startswith("[") else self.path + field
+        """Build an InputError about this place, or about a field such as ``spec.nodeName`` of its object."""
+        path = self.path + field if field.startswith("[") else f"{self.path}.{field}".strip(".")
         return InputError(message, where=str(self._replace(path=path)), hint=hint)

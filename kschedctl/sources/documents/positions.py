@@ -47,18 +47,18 @@ class Text:
 
     def get_source(self, line: int) -> str:
         """Return the chart template of the document that begins on the line, as noted by Helm, or ""."""
-        return self._sources.get(line + 1, "")
+        return self._sources.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
     def _sources(self) -> dict[int, str]:
-        """The templates that Helm notes in comments, by line."""
+        """The templates that Helm notes in comments, by the line of the comment."""
         text = self.content.text
         sources = {}
         line = 1
-        counted = 0
+        counted_until = 0
         for match in _HELM_SOURCE.finditer(text):
-            line += text.count("\n", counted, match.start())
-            counted = match.start()
+            line += text.count("\n", counted_until, match.start())
+            counted_until = match.start()
             sources[line] = match[1]
         return sources
 
@@ -102,12 +102,12 @@ class LocatedObject(NamedTuple):
         """The file that contains the object."""
         return self.text.file
 
-    def file_of(self, path: Path) -> str:
-        """Return the file with the field."""
+    def find_file(self, path: Path) -> str:
+        """Return the file that contains the object with all its fields."""
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of the object."""
+        """Return line and column, from 1, of a field of the object, or of its nearest ancestor that exists."""
         return self.text.locate(self.document, (*self.root, *path))
 
 
@@ -127,12 +127,12 @@ def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
 
 
 def iter_objects(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
-    """Yield the object of the document, or the items if it is a List."""
+    """Yield the object of the document, or the items if it is a List, or nothing if it is empty or not a mapping."""
     yield from _iter_located(document.value, text, document.number, (), document.line)
 
 
 def _iter_located(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
-    """Yield the object with its position, or the items if it is a List."""
+    """Yield the object at ``root`` in a document with its position, or the items if it is a List."""
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
@@ -157,7 +157,7 @@ class JsonPositions:
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
         """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
-        start = value_start = self._find_document(number)
+        start = value_start = self._find_document(number)  # of the key and of the value
         for step in path:
             field = self._get_fields(value_start).get(step)
             if field is None:
@@ -185,16 +185,20 @@ class JsonPositions:
 
 
 def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, int]]]:
-    """Yield each key or index of the value at an offset, with the offsets of key and value."""
+    """Yield each key or index of the object or array at an offset, with the offsets of key and value.
+
+    An item of an array has the same offset twice. Other values have no fields.
+    """
     if text[value_start] not in "{[":
         return
     position = skip_space(text, value_start + 1)
     index = 0
     while text[position] not in "}]":
-        start, key = position, index
+        start = position
+        key: Key = index
         if text[value_start] == "{":
             key, position = scanstring(text, position + 1)
-            position = skip_space(text, skip_space(text, position) + 1)
+            position = skip_space(text, skip_space(text, position) + 1)  # after the colon
         yield key, (start, position)
         position = skip_space(text, _skip_value(text, position)[1])
         if text[position] == ",":
@@ -202,8 +206,8 @@ def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, 
         index += 1
 
 
-MAX_SEARCHED_SIZE = 1 << 20  # bytes of a file in which a line is looked for; people write less
-"""The maximum size in bytes of a file in which lines are looked up."""
+MAX_SEARCHED_SIZE = 1 << 20
+"""The maximum size in characters of a file in which lines are looked up. Files written by people are smaller."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 
 
@@ -230,14 +234,17 @@ def _get_stamp(file: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=16)
 def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
-    """Return the text of a file, or None if the file is too large, gone, or no longer has the document."""
+    """Return the text of a file, or None if the file is too large, gone, or no longer has the document.
+
+    ``stamp`` makes the cache forget a file that was changed.
+    """
     if stamp is None:
         return None
     try:
         content = load_content(file)
-        has_document = len(content.text) <= MAX_SEARCHED_SIZE and any(
-            number == document for _, number, _ in list(parse_documents(content))
-        )
+        if len(content.text) > MAX_SEARCHED_SIZE:
+            return None
+        numbers = [parsed.number for parsed in parse_documents(content)]
     except InputError:
         return None
-    return Text(file, content) if has_document else None
+    return Text(file, content) if document in numbers else None

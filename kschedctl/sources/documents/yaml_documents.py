@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
 
 import yaml
 from yaml.events import (
@@ -29,7 +28,7 @@ from kschedctl.sources.documents.json_documents import MAX_DEPTH
 from kschedctl.sources.documents.place import ParsedDocument, Place
 
 Scalar = str | float | None
-MAX_ALIASED_VALUES = 100_000  # values that aliases stand for, in one document
+MAX_ALIASED_VALUES = 100_000
 """The maximum number of values that the aliases of one document may stand for."""
 
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -61,7 +60,7 @@ _CONTAINER_TAGS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 
 def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
-    """Yield the non-empty documents of a text. Raises InputError."""
+    """Yield the non-empty documents of a text. Raises InputError, whose hint mentions placeholders if there are any."""
     number = 0
     stream: Iterator[Event] = yaml.parse(text, Loader=LOADER)
     try:
@@ -79,7 +78,7 @@ def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
 
 
 class _MergeKey(str):
-    """The key ``<<`` if it means to merge."""
+    """The key ``<<`` that merges a mapping, which differs from a quoted key of the same text."""
 
 
 _MERGE = _MergeKey("<<")
@@ -92,8 +91,11 @@ class _Container:
         self.value = value
         self.anchor = anchor
         self.key: str | None = None
+        """The key of a mapping whose value is read next."""
         self.merged: list[JsonObject] = []
+        """The mappings that ``<<`` merges, in order of precedence."""
         self.size = 1
+        """The number of values in it, including itself and the values that aliases stand for."""
 
 
 class _DocumentBuilder:
@@ -102,8 +104,11 @@ class _DocumentBuilder:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.open: list[_Container] = []
+        """The mappings and lists that are being filled, the outermost first."""
         self.anchors: dict[str, tuple[Json, int]] = {}
+        """The value of each anchor, and the number of values in it."""
         self.aliased = 0
+        """The number of values that aliases stood for so far."""
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
@@ -139,27 +144,28 @@ class _DocumentBuilder:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""
         value = resolve_scalar(event.value)
         if event.tag not in _TYPES:
-            raise self._build_error(event, f"the tag {event.tag} means nothing to Kubernetes")
+            raise self._build_error(event, f"Kubernetes does not support the tag {event.tag}")
         if not isinstance(value, _TYPES[event.tag]):
             raise self._build_error(event, f"cannot decode {event.value[:40]!r} as a !!{event.tag.removeprefix(_TAG)}")
         return value
 
     def _open_container(self, event: CollectionStartEvent, value: dict[str, Json] | list[Json]) -> None:
-        """Begin a mapping or list. Raises InputError if it is nested too deeply."""
+        """Begin a mapping or list. Raises InputError if it is nested too deeply or has an unknown tag."""
         if event.tag not in _CONTAINER_TAGS:
-            raise self._build_error(event, f"the tag {event.tag} means nothing to Kubernetes")
+            raise self._build_error(event, f"Kubernetes does not support the tag {event.tag}")
         if len(self.open) >= MAX_DEPTH:
             raise self._build_error(event, f"nested more than {MAX_DEPTH} levels deep")
         if event.anchor:
-            self.anchors.pop(event.anchor, None)
+            self.anchors.pop(event.anchor, None)  # the anchor is unknown inside of its own value
         self.open.append(_Container(value, event.anchor))
 
     def _close_container(self, event: Event) -> None:
         """Finish the innermost mapping or list, including merged mappings, and add it."""
         container = self.open.pop()
         if container.merged and isinstance(container.value, dict):
-            for key, value in chain.from_iterable(mapping.items() for mapping in container.merged):
-                container.value.setdefault(key, value)
+            for mapping in container.merged:
+                for key, value in mapping.items():
+                    container.value.setdefault(key, value)
         if container.anchor:
             self.anchors[container.anchor] = container.value, container.size
         self._add_value(event, container.value, container.size)
@@ -178,7 +184,10 @@ class _DocumentBuilder:
         self._add_value(event, value, size)
 
     def _add_value(self, event: Event, value: Json, size: int, is_merge_key: bool = False) -> None:
-        """Add a complete value: as the root, an item, a key, or the value of a key."""
+        """Add a complete value: as the root, or to the innermost container as an item, a key, or the value of a key.
+
+        ``size`` is the number of values in it. Raises InputError for infinite numbers and invalid keys.
+        """
         if isinstance(value, float) and not math.isfinite(value):
             raise self._build_error(event, f"unsupported value: {value}")
         if not self.open:
@@ -221,7 +230,7 @@ class _DocumentBuilder:
 
 
 def format_key(value: Scalar) -> str:
-    """Return the key of an object that a scalar stands for."""
+    """Return the text of a scalar that is the key of an object, as it is in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -238,7 +247,8 @@ def resolve_scalar(text: str) -> Scalar:
         return _CONSTANTS[text]
     plain = text if text.startswith(".") else text.replace("_", "")
     if match := _INT.fullmatch(plain):
-        number = _parse_integer(*match.groups(default=""))
+        sign, hexadecimal, binary, octal, decimal = match.groups(default="")
+        number = _parse_integer(sign, hexadecimal=hexadecimal, binary=binary, octal=octal, decimal=decimal)
         if -(2**63) <= number < 2**64:
             return number
     if _FLOAT.fullmatch(plain) and math.isfinite(float(plain)):
@@ -251,8 +261,11 @@ def _to_json_number(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < _MAX_INTEGER else value
 
 
-def _parse_integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits, or 2**64 if it has more digits than any 64-bit integer."""
+def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
+    """Return the integer with these digits, of which one is not empty.
+
+    Return 2**64 if it has more digits than any 64-bit integer.
+    """
     if hexadecimal:
         base = 16
     elif binary:
@@ -266,14 +279,14 @@ def _parse_integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal
 
 
 def _type_name(value: object) -> str:
-    """Return the name of a value's type for messages."""
+    """Return the name of the type of a value that cannot be a key: null, map or list."""
     if value is None:
         return "null"
     return "map" if isinstance(value, dict) else "list"
 
 
 def _build_syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputError:
-    """Build the InputError for an error of the YAML parser."""
+    """Build the InputError for an error of the YAML parser in a document, or before the first one (number 0)."""
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
@@ -281,6 +294,7 @@ def _build_syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputE
 
 
 def _add_template_hint(error: InputError, text: str) -> InputError:
-    """Return the error. If the text has placeholders, the hint says that it may be a template."""
-    hint = "is it a template? give what it renders to" if "{{" in text else error.hint
-    return InputError(error.what, where=error.where, hint=hint)
+    """Return the error, with the hint to render the template if the text has placeholders."""
+    if "{{" not in text:
+        return error
+    return InputError(error.what, where=error.where, hint="if it is a template, render it first")

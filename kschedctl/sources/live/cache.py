@@ -1,7 +1,7 @@
 """File cache of a live cluster's lists, so that the next reading only requests the changes.
 
-A kind is kept with the version that its list had: a watch from there on tells what changed. Where the API server does
-not remember that version any more it is listed again.
+Each list is stored with its resource version, from which a watch reports the changes. If the API server no longer
+remembers the version, the kind is listed again.
 """
 
 from __future__ import annotations
@@ -20,26 +20,30 @@ from kschedctl.api.decoding import decode_json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
-from kschedctl.sources.archive.container import build_archive, open_archive
-from kschedctl.sources.archive.sections import decode_objects, encode_objects
+from kschedctl.sources.archive_file import build_archive, open_archive
+from kschedctl.sources.archive_sections import decode_objects, encode_objects
 from kschedctl.sources.live.lists import Listing, ObjectTuple
 from kschedctl.sources.output_file import write_file
 from kschedctl.text.version import VERSION
 
 log = logging.getLogger(__name__)
 
-FRESH_SECONDS, KEPT_SECONDS = 900.0, 86_400.0
-"""The age up to which a cache file is used, and the age from which on it is removed. An API server remembers changes
-only for minutes.
-"""
-HEADER, LONGEST_HEADER, SUFFIX = "cache.json", 1 << 20, ".cache"
+FRESH_SECONDS = 900.0
+"""The maximum age of a cache file that is used. API servers remember changes only for minutes."""
+KEPT_SECONDS = 86_400.0
+"""The age at which a cache file is deleted."""
+HEADER = "cache.json"
+MAX_HEADER_SIZE = 1 << 20  # bytes
+SUFFIX = ".cache"
 
 
 class CachedList(msgspec.Struct, frozen=True):
     """The metadata of a cached list."""
 
     path: str
+    """The URL path of the list."""
     fields: str
+    """The field selector of the list."""
     resource_version: str
     objects: int
     """The number of objects."""
@@ -56,7 +60,7 @@ class ReadingCache(NamedTuple):
     path: Path
 
     @classmethod
-    def of(cls, *key: object) -> ReadingCache:
+    def open(cls, *key: object) -> ReadingCache:
         """Return the cache for the key in the user's private cache folder, and delete expired cache files.
 
         Raises InputError if the folder cannot be used.
@@ -71,25 +75,25 @@ class ReadingCache(NamedTuple):
             raise InputError(f"cannot be used: {error.strerror}", where=str(folder), hint="--cache needs it") from None
         return cls(folder / f"{sha256(repr(key).encode()).hexdigest()[:32]}{SUFFIX}")
 
-    def lists(self) -> dict[str, Listing]:
+    def load_lists(self) -> dict[str, Listing]:
         """Return the cached lists by kind, or {} if the file is missing, expired, damaged or from another version."""
         try:
             if not 0 <= time.time() - self.path.stat().st_mtime <= FRESH_SECONDS:
                 return {}
             with open_archive(str(self.path)) as members:
-                header = decode_json(members.read(HEADER, LONGEST_HEADER), _Header)
+                header = decode_json(members.read(HEADER, MAX_HEADER_SIZE), _Header)
                 if header.version != VERSION:
                     return {}
                 return {
-                    kind: _decode_listing(kind, kept, members.read(kind))
-                    for kind, kept in header.lists.items()
+                    kind: _decode_listing(kind, cached_list, members.read(kind))
+                    for kind, cached_list in header.lists.items()
                     if kind in KINDS
                 }
         except (OSError, InputError, ValueError, KeyError) as error:
             log.info("%s: %s", self.path, error)
             return {}
 
-    def keep(self, lists: Mapping[str, Listing]) -> None:
+    def save_lists(self, lists: Mapping[str, Listing]) -> None:
         """Write the lists to the cache file. Raises InputError if the file cannot be written."""
         header = _Header(VERSION, {kind: _build_metadata(listing) for kind, listing in lists.items()})
         members = {HEADER: msgspec.json.encode(header)}
@@ -98,12 +102,12 @@ class ReadingCache(NamedTuple):
 
 
 def _build_metadata(listing: Listing) -> CachedList:
-    """Return the metadata with which a listing is cached."""
+    """Build the metadata that is stored with a listing."""
     return CachedList(listing.path, listing.fields, listing.resource_version, len(listing.objects))
 
 
 def _decode_listing(kind: str, metadata: CachedList, data: bytes) -> Listing:
-    """Decode a cached listing."""
+    """Decode a cached listing. Raises ValueError if the data do not fit the metadata."""
     objects = decode_objects(kind, data, metadata.objects)
     collection = objects if isinstance(objects, PodTable) else ObjectTuple(objects)
     return Listing(collection, metadata.resource_version, metadata.path, metadata.fields)

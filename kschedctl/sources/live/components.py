@@ -40,12 +40,14 @@ SCHEDULER_PODS = f"{SYSTEM}/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
 """The ConfigMaps in which installers store the configuration, for schedulers whose pods are not visible."""
-DECIDING_FLAGS = (
+REPORTED_FLAGS = (
     *("config", "feature-gates", "leader-elect", "leader-elect-resource-name", "leader-elect-resource-namespace"),
     "leader-elect-lease-duration",
 )
-MAX_INSTANCES, MAX_FLAG_LENGTH = 100, 4096
-"""Most instances, and most characters of a flag, that are told."""
+MAX_INSTANCES = 100
+"""The maximum number of scheduler pods that are reported."""
+MAX_FLAG_LENGTH = 4096
+"""The maximum number of characters of a flag that are reported."""
 MAX_CONFIGURATION_LENGTH = 1 << 20
 """The maximum number of bytes that a ConfigMap can hold."""
 
@@ -65,7 +67,27 @@ class SchedulerSetup(NamedTuple):
     """The holder of the leader election Lease."""
     instances: tuple[SchedulerInstance, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Known differences from what will be replayed."""
+    """Known differences from the scheduler that will be replayed."""
+
+
+class ReplayedVersion(NamedTuple):
+    """The version of the scheduler that is replayed for a server."""
+
+    version: str
+    server_version: str
+    """The version that the API server reports."""
+    warnings: tuple[str, ...] = ()
+    """A warning if the versions differ."""
+
+
+class _FoundConfiguration(NamedTuple):
+    """The scheduler's configuration in a ConfigMap, if there is one."""
+
+    document: JsonObject | None = None
+    config_map: str = ""
+    """The ConfigMap with the configuration or with the problem."""
+    problem: str = ""
+    """The reason why the ConfigMap cannot be used, or ""."""
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -125,28 +147,27 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
     minor: str = ""
 
 
-def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
-    """Return the version to replay, the server's version, and a warning if they differ. Raises ClusterError."""
+def read_version(server: Server) -> ReplayedVersion:
+    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError."""
     server_info = _get_object(server, "/version", _Version) or _Version()
-    minor = re.match(r"\d{1,4}", server_info.minor)
-    if server_info.major != "1" or minor is None:
-        return (
-            KUBE_VERSION,
-            server_info.git_version,
-            (f"the server does not tell its version: replaying {KUBE_VERSION}",),
-        )
-    number = int(minor[0])
-    replayed = (
-        _parse_release(server_info.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
-    )
-    difference = describe_substitute(server_info.git_version, number)
-    return replayed, server_info.git_version, (difference,) if difference else ()
+    minor_match = re.match(r"\d{1,4}", server_info.minor)
+    if server_info.major != "1" or minor_match is None:
+        warning = f"the server does not report its version: replaying {KUBE_VERSION}"
+        return ReplayedVersion(KUBE_VERSION, server_info.git_version, (warning,))
+    server_minor = int(minor_match[0])
+    replayed_minor = clamp_minor(server_minor)
+    if replayed_minor == server_minor:
+        version = _parse_release(server_info.git_version, server_minor)
+    else:
+        version = f"1.{replayed_minor}"
+    difference = describe_substitute(server_info.git_version, server_minor)
+    return ReplayedVersion(version, server_info.git_version, (difference,) if difference else ())
 
 
 def _parse_release(git_version: str, minor: int) -> str:
     """Return the version with its patch, such as ``1.34.1`` for ``v1.34.1-eks-3abc``.
 
-    Return only the minor version if the rest cannot be parsed.
+    Return only the minor version if the text cannot be parsed or has another minor version.
     """
     try:
         version = KubeVersion.parse(git_version)
@@ -156,74 +177,98 @@ def _parse_release(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler. Parts that may not be read are the defaults. Raises ClusterError."""
+    """Read the setup of kube-scheduler. The parts that may not be read get their defaults. Raises ClusterError."""
     version, server_version, warnings = read_version(server)
     lease = _get_object(server, LEASE, _Lease)
-    pods = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
-    pod_spec = pods.items[0].spec if pods and pods.items else None
+    pod_list = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
+    pods = (pod_list.items or []) if pod_list else []
+    pod_spec = pods[0].spec if pods else None
     flags = _parse_flags(pod_spec) if pod_spec else {}
-    configuration, configured_by, problem = _find_configuration(server, pod_spec, flags.get("config", ""))
-    if problem:
-        warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
-    elif flags.get("config") and configuration is None:
+    found = _find_configuration(server, pod_spec, flags.get("config", ""))
+    if found.problem:
+        warnings += (f"{found.problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
+    elif flags.get("config") and found.document is None:
         hint = "give a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
     return SchedulerSetup(
         version,
         server_version,
-        configuration,
-        configured_by=configured_by,
+        found.document,
+        configured_by=found.config_map,
         feature_gates=dict(_iter_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
-        instances=tuple(map(_build_scheduler_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
+        instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
         warnings=warnings,
     )
 
 
-def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
-    """Return the scheduler's configuration, the name of its ConfigMap, and the problem with it or ""."""
+def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
+    """Find the scheduler's configuration in the ConfigMaps that its pod mounts above the path of --config.
+
+    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has none.
+    """
     if pod_spec is not None and not path:
-        return None, "", ""
-    for name in _iter_mounted_config_maps(pod_spec, path) if pod_spec else CONFIG_MAPS:
+        return _FoundConfiguration()
+    names = list(_iter_mounted_config_maps(pod_spec, path)) if pod_spec else CONFIG_MAPS
+    for name in names:
         where = f"ConfigMap kube-system/{name}"
         try:
-            config_map = _get_object(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
-            data = (config_map.data or {}) if config_map else {}
-            key = path.rpartition("/")[2]
-            for text in (data[key],) if key in data else data.values():
-                if CONFIGURATION in text and (document := _parse_configuration(text, where)):
-                    return document, where, ""
+            document = _read_config_map(server, name, key=path.rpartition("/")[2])
         except InputError as error:
-            return None, where, str(error) if error.where else f"{where}: {error}"
-    return None, "", ""
+            return _FoundConfiguration(None, where, str(error) if error.where else f"{where}: {error}")
+        if document:
+            return _FoundConfiguration(document, where)
+    return _FoundConfiguration()
+
+
+def _read_config_map(server: Server, name: str, *, key: str) -> JsonObject | None:
+    """Return the KubeSchedulerConfiguration in a ConfigMap, under the key if it exists or else under any key.
+
+    Return None if there is none or the ConfigMap may not be read. Raises InputError, ClusterError.
+    """
+    config_map = _get_object(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
+    data = (config_map.data or {}) if config_map else {}
+    texts = [data[key]] if key in data else list(data.values())
+    for text in texts:
+        if CONFIGURATION in text:
+            document = _parse_configuration(text, f"ConfigMap kube-system/{name}")
+            if document:
+                return document
+    return None
 
 
 def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
     """Yield the names of the ConfigMaps that are mounted above the path."""
-    mounts = {m.name for c in pod_spec.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
-    return (v.config_map.name for v in pod_spec.volumes or () if v.config_map and v.name in mounts)
+    mounts = (mount for container in pod_spec.containers for mount in container.volume_mounts or ())
+    mounted_volumes = {mount.name for mount in mounts if path.startswith(mount.mount_path)}
+    for volume in pod_spec.volumes or ():
+        if volume.config_map and volume.name in mounted_volumes:
+            yield volume.config_map.name
 
 
 def _parse_configuration(text: str, where: str) -> JsonObject | None:
     """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError."""
     if len(text) > MAX_CONFIGURATION_LENGTH:
         raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
-    documents = (document.value for document in parse_yaml(text, where))
-    return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
+    for document in parse_yaml(text, where):
+        if isinstance(document.value, dict) and document.value.get("kind") == CONFIGURATION:
+            return document.value
+    return None
 
 
 def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
-    """Parse ``--name=value`` and ``--name value`` in kube-scheduler's command line."""
+    """Return the flags in kube-scheduler's command line, and the last value of each flag."""
     words = (word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ())))
     return dict(iter_flags(tuple(words)))
 
 
 def _build_scheduler_instance(pod: _SchedulerPod) -> SchedulerInstance:
-    """Build the description of a scheduler pod, with image tag and relevant flags."""
+    """Build the description of a scheduler pod, with the tag of its first image and REPORTED_FLAGS."""
     images = [container.image for container in pod.spec.containers]
+    tag = images[0].rpartition(":")[2] if images else ""
     all_flags = _parse_flags(pod.spec)
-    flags = {name: strip_url(all_flags[name])[:MAX_FLAG_LENGTH] for name in DECIDING_FLAGS if name in all_flags}
-    return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
+    flags = {name: strip_url(all_flags[name])[:MAX_FLAG_LENGTH] for name in REPORTED_FLAGS if name in all_flags}
+    return SchedulerInstance(pod.metadata.name, tag, flags)
 
 
 def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
@@ -235,7 +280,7 @@ def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _get_object(server: Server, path: str, struct: type[T], query: Mapping[str, str] | None = None) -> T | None:
-    """Return the decoded object at the path, or None if it is missing or forbidden. Raises ClusterError."""
+    """Return the decoded object at the path, or None if the server denies it (4xx). Raises ClusterError."""
     try:
         return server.get_decoded(path, query, get_json_decoder(struct).decode)
     except RefusedError as error:
@@ -262,8 +307,8 @@ def list_container_owners(server: Server, path: str, selector: str) -> tuple[Con
     return server.get_decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
-def read_autoscaler(server: Server) -> AutoscalerInstance | None:
-    """Read the autoscaler's flags and version, or return None if its pod is not visible."""
+def read_autoscaler_flags(server: Server) -> AutoscalerInstance | None:
+    """Read the Cluster Autoscaler's flags and version, or return None if its pod is not visible."""
     for selector in AUTOSCALER_SELECTORS:
         try:
             owners = list_container_owners(server, AUTOSCALER_PODS, selector)
@@ -275,11 +320,12 @@ def read_autoscaler(server: Server) -> AutoscalerInstance | None:
     return None
 
 
-API_SERVER_PODS, API_SERVER_SELECTOR = f"/api/v1/namespaces/{API_SERVER_NAMESPACE}/pods", f"component={API_SERVER}"
-"""The path and label of kube-apiserver's pods in clusters of kubeadm and most other installers."""
+API_SERVER_PODS = f"/api/v1/namespaces/{API_SERVER_NAMESPACE}/pods"
+API_SERVER_SELECTOR = f"component={API_SERVER}"
+"""The label of kube-apiserver's pods in clusters of kubeadm and most other installers."""
 
 
-def read_api_server(server: Server) -> ApiServerInstance:
+def read_api_server_flags(server: Server) -> ApiServerInstance:
     """Read the kube-apiserver flags that affect scheduling, or return the defaults if its pod is not visible."""
     try:
         owners = list_container_owners(server, API_SERVER_PODS, API_SERVER_SELECTOR)

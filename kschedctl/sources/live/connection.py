@@ -1,18 +1,21 @@
 """Connection to an API server as kubectl would make it, from kubeconfig files or a service account.
 
-The official client reads them; nothing is ever written back to them. It is imported when a cluster is asked for.
+The official client reads the files, and nothing is ever written to them. The client is imported only on demand.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
@@ -24,7 +27,6 @@ from urllib3.exceptions import InsecureRequestWarning
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.sources.live.credentials import Credentials, collect_client_errors
 from kschedctl.sources.live.http import LIST_SECONDS, REQUEST_SECONDS, Server
 from kschedctl.sources.live.limits import enforce_limits
 
@@ -67,7 +69,9 @@ class Connection:
 
 def connect(access: Access) -> Connection:
     """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
-    seconds = (parse_timeout(access.request_timeout) or float("inf")) if access.request_timeout else None
+    request_seconds, list_seconds = REQUEST_SECONDS, LIST_SECONDS
+    if access.request_timeout:
+        request_seconds = list_seconds = parse_timeout(access.request_timeout) or float("inf")
     files = _find_kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
     if not files and _is_in_cluster(access):
@@ -77,15 +81,14 @@ def connect(access: Access) -> Connection:
     configuration.proxy, configuration.no_proxy = _choose_proxy(configuration.host, account.proxy)
     configuration.connection_pool_maxsize = 32
     pool = _build_pool(configuration)
-    credentials = Credentials(
-        configuration, account.load, tuple(_iter_impersonation_headers(access, account.user)), pool
-    )
+    impersonation_headers = tuple(_iter_impersonation_headers(access, account.user))
+    credentials = Credentials(configuration, account.load, impersonation_headers, pool)
     server = Server(
         configuration.host.rstrip("/"),
         pool,
         credentials.headers,
-        seconds=seconds or REQUEST_SECONDS,
-        list_seconds=seconds or LIST_SECONDS,
+        seconds=request_seconds,
+        list_seconds=list_seconds,
         renew=credentials.renew,
     )
     user_key = (*files, access.user or "", access.as_user or "", *access.as_groups)
@@ -93,7 +96,9 @@ def connect(access: Access) -> Connection:
 
 
 def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
-    """Parse a duration in kubectl's syntax, in which 0 means no limit. Raises UsageError that names the option.
+    """Return the seconds of a duration in kubectl's syntax, in which 0 means no limit.
+
+    Raises UsageError that names the option.
 
     >>> parse_timeout("1m30s"), parse_timeout("45"), parse_timeout("0")
     (90.0, 45.0, 0.0)
@@ -112,7 +117,7 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
     """
     if access.kubeconfig:
         if not os.path.isfile(access.kubeconfig):
-            raise ClusterError("no such file", where=access.kubeconfig, hint="--kubeconfig names a kubeconfig")
+            raise ClusterError("no such file", where=access.kubeconfig, hint="name a kubeconfig file with --kubeconfig")
         return [access.kubeconfig]
     listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
     paths = [os.path.expanduser(part) for part in listed.split(os.pathsep) if part]
@@ -121,8 +126,8 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
 
 def _is_in_cluster(access: Access) -> bool:
     """Return whether kschedctl runs in a pod and no context, cluster or user was chosen."""
-    chosen = access.context or access.cluster or access.user
-    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not chosen
+    has_choice = bool(access.context or access.cluster or access.user)
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not has_choice
 
 
 class _Account(NamedTuple):
@@ -139,7 +144,7 @@ class _Account(NamedTuple):
 
 
 def _load_service_account(configuration: Configuration) -> _Account:
-    """Load the credentials of the pod's service account. Raises ClusterError."""
+    """Load the server and credentials of the pod's service account into the configuration. Raises ClusterError."""
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
@@ -150,18 +155,16 @@ def _load_service_account(configuration: Configuration) -> _Account:
 
 
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
-    """Load server and credentials from the kubeconfig files. Raises ClusterError."""
+    """Load the server and credentials of the chosen context into the configuration. Raises ClusterError."""
     if not files:
-        missing = f"KUBECONFIG names {named}, which does not exist" if (named := os.environ.get("KUBECONFIG")) else ""
-        hint = f"{missing or 'no kubeconfig: set KUBECONFIG'}, give files with -f, or --demo"
-        raise ClusterError("no cluster to look at", hint=hint)
+        raise _build_no_cluster_error()
     kube_config = import_module("kubernetes.config.kube_config")
     where = os.pathsep.join(files)
     format_errors = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         merged = kube_config.KubeConfigMerger(where).config
-        chosen = _choose_context(merged, access, where)
-        loader = kube_config.KubeConfigLoader(merged, chosen, config_base_path=None)
+        context_name = _choose_context(merged, access, where)
+        loader = kube_config.KubeConfigLoader(merged, context_name, config_base_path=None)
         with collect_client_errors() as client_messages:
             loader.load_and_set(configuration)
     except (kube_config.ConfigException, *format_errors) as error:
@@ -169,43 +172,61 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
     context = loader.current_context["context"]
     user = dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        # The client only logs the failure of a credential plugin.
         raise ClusterError(f"no credentials: {' '.join(client_messages) or 'the plugin gave none'}", where=where)
 
     def load() -> None:
+        """Load the credentials again."""
         loader._load_authentication()
         loader._set_config(configuration)
 
     proxy = str(loader._cluster.value.get("proxy-url") or "")
-    return _Account(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load, proxy)
+    return _Account(context_name, context.get("namespace") or DEFAULT_NAMESPACE, user, load, proxy)
+
+
+def _build_no_cluster_error() -> ClusterError:
+    """Build the error for a missing kubeconfig, with the ways to name a cluster."""
+    kubeconfig = os.environ.get("KUBECONFIG")
+    problem = f"KUBECONFIG names {kubeconfig}, which does not exist" if kubeconfig else "no kubeconfig: set KUBECONFIG"
+    return ClusterError("no cluster to read", hint=f"{problem}, give files with -f, or use --demo")
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:
-    """Return the name of the context to use, after adding a combined one for --cluster or --user.
+    """Return the name of the context to use: the chosen or current one, or one added for --cluster or --user.
 
     Raises ClusterError if the context, cluster or user does not exist.
     """
     name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
-    entry = next((c for c in contexts if c["name"] == name), None)
+    entry = next((context for context in contexts if context["name"] == name), None)
     if entry is None and (access.context or not access.cluster):
-        raise ClusterError(
-            f'no context "{name}"' if name else "no current context", where=where, hint=_describe_choices(contexts)
-        )
+        problem = f'no context "{name}"' if name else "no current context"
+        raise ClusterError(problem, where=where, hint=_describe_choices(contexts))
     if not (access.cluster or access.user):
         return name
-    for option, kind, wanted_name in (("--cluster", "clusters", access.cluster), ("--user", "users", access.user)):
-        known_entries = merged.value[kind]
-        if wanted_name and not any(entry["name"] == wanted_name for entry in known_entries):
-            raise ClusterError(f'no {kind[:-1]} "{wanted_name}"', where=option, hint=_describe_choices(known_entries))
+
+    if access.cluster:
+        _require_entry(merged.value["clusters"], access.cluster, noun="cluster")
+    if access.user:
+        _require_entry(merged.value["users"], access.user, noun="user")
     context = dict(entry["context"].value) if entry else {}
-    context.update({k: v for k, v in (("cluster", access.cluster), ("user", access.user)) if v})
+    if access.cluster:
+        context["cluster"] = access.cluster
+    if access.user:
+        context["user"] = access.user
     combined_name = f"{context.get('cluster')} as {context.get('user')}"
     contexts.append({"name": combined_name, "context": context})
     return combined_name
 
 
+def _require_entry(entries: list[Any], name: str, *, noun: str) -> None:
+    """Raise ClusterError if no entry of the kubeconfig has the name. ``noun`` is also the name of the option."""
+    if not any(entry["name"] == name for entry in entries):
+        raise ClusterError(f'no {noun} "{name}"', where=f"--{noun}", hint=_describe_choices(entries))
+
+
 def _find_current_context(where: str) -> str:
-    """Return the current context of the first file that sets one, as kubectl does, or ""."""
+    """Return the current context of the first of the kubeconfig files that sets one, as kubectl does, or ""."""
     for path in where.split(os.pathsep):
         document = yaml.safe_load(Path(path).read_text())
         if isinstance(document, dict) and document.get("current-context"):
@@ -215,7 +236,8 @@ def _find_current_context(where: str) -> str:
 
 def _describe_choices(entries: list[Any]) -> str:
     """Return a hint that lists the names of the entries."""
-    return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
+    names = sorted(str(entry["name"]) for entry in entries)
+    return f"there are: {', '.join(names) or 'none'}"
 
 
 def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
@@ -227,10 +249,12 @@ def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """
     if cluster_proxy:
         return cluster_proxy, ""
-    where = urlsplit(host)
+    url = urlsplit(host)
     proxies = getproxies_environment()
-    proxy = None if _is_loopback(where.hostname or "") else proxies.get(where.scheme)
-    return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
+    proxy = None if _is_loopback(url.hostname or "") else proxies.get(url.scheme)
+    if proxy and "://" not in proxy:
+        proxy = f"http://{proxy}"
+    return proxy, proxies.get("no", "")
 
 
 def _is_loopback(name: str) -> bool:
@@ -243,7 +267,7 @@ def _is_loopback(name: str) -> bool:
 def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
     """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
     rest = import_module("kubernetes.client.rest")
-    if not configuration.verify_ssl:  # the kubeconfig says so; kubectl is silent about it, too
+    if not configuration.verify_ssl:  # the kubeconfig turns verification off, about which kubectl does not warn either
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
         return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
@@ -254,7 +278,10 @@ def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
 
 
 def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the impersonation headers. Raises UsageError if groups are given without a user."""
+    """Yield name and value of the impersonation headers, if a user is impersonated.
+
+    Options take precedence over the kubeconfig. Raises UsageError if --as-group is given without a user.
+    """
     as_user = access.as_user or user.get("as")
     if as_user:
         yield "Impersonate-User", str(as_user)
@@ -262,3 +289,112 @@ def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iter
             yield "Impersonate-Group", str(group)
     elif access.as_groups:
         raise UsageError("--as-group needs --as")
+
+
+RENEWAL_SECONDS = 5.0
+"""The minimum number of seconds between two runs of a credential plugin."""
+
+_SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+"""Matches the values that HTTP allows in a header."""
+
+
+@dataclass
+class Credentials:
+    """The credentials that the client loaded from a kubeconfig or a service account."""
+
+    configuration: Configuration
+    load: Callable[[], None]
+    """A function that loads the credentials into ``configuration`` again and may raise."""
+    impersonation_headers: tuple[tuple[str, str], ...]
+    """The impersonation headers as pairs of name and value."""
+    pool: urllib3.PoolManager
+    """The connection pool that uses the client certificate."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _renewed_at: float = float("-inf")
+    """The time of the last renewal by the monotonic clock."""
+
+    def headers(self) -> urllib3.HTTPHeaderDict:
+        """Build the headers of the next request, after renewing an expired token. Raises ClusterError."""
+        headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
+        with self._lock, self._convert_errors():
+            settings: Mapping[str, Any] = self.configuration.auth_settings()  # the client renews the token here
+        for setting in settings.values():
+            if setting["in"] == "header" and setting["value"]:
+                headers[setting["key"]] = self._encode_header(str(setting["value"]).strip(), "the token of this user")
+        for name, value in self.impersonation_headers:
+            headers.add(name, self._encode_header(value, f'"{value[:60]}"'))
+        return headers
+
+    def renew(self, rejected_headers: urllib3.HTTPHeaderDict) -> bool:
+        """Load the credentials again, and return whether they differ from the rejected ones.
+
+        They are not loaded if another thread has renewed them meanwhile, or within RENEWAL_SECONDS. Raises ClusterError
+        if the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again after a 401.
+        """
+        with self._lock:
+            if self.headers().get("authorization") != rejected_headers.get("authorization"):
+                return True
+            if monotonic() - self._renewed_at < RENEWAL_SECONDS:
+                return False
+            old_tokens = dict(self.configuration.api_key)
+            old_certificate = self._get_certificate_files()
+            with self._convert_errors():
+                self.load()
+            self._renewed_at = monotonic()
+            has_new_certificate = self._get_certificate_files() != old_certificate
+            if has_new_certificate:
+                cert_file, key_file = self._get_certificate_files()
+                self.pool.connection_pool_kw.update(cert_file=cert_file, key_file=key_file)
+                self.pool.clear()
+            return has_new_certificate or dict(self.configuration.api_key) != old_tokens
+
+    def _get_certificate_files(self) -> tuple[str | None, str | None]:
+        """Return the files of the client certificate and its key."""
+        return self.configuration.cert_file, self.configuration.key_file
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Convert errors within the block to a ClusterError with the message of the plugin or client."""
+        try:
+            with collect_client_errors() as messages:
+                yield
+        except Exception as error:
+            messages.append(" ".join(str(error).split()) or type(error).__name__)
+        if messages:
+            raise ClusterError(f"no credentials: {' '.join(messages)}", where=self.configuration.host)
+
+    def _encode_header(self, value: str, subject: str) -> str:
+        """Return the value as a header string that carries its UTF-8 bytes.
+
+        Raises ClusterError that names the subject if the value contains a line break or another control character.
+        """
+        text = value.encode(errors="surrogateescape").decode("latin-1")
+        if not _SENDABLE.fullmatch(text):
+            problem = f"{subject} cannot be sent: it contains a line break or another control character"
+            raise ClusterError(problem, where=self.configuration.host, hint="check the credentials of this context")
+        return text
+
+
+@contextmanager
+def collect_client_errors() -> Iterator[list[str]]:
+    """Collect the errors that the client logs within the block, instead of showing them.
+
+    The client reports only in its log why a credential plugin failed.
+    """
+    messages: list[str] = []
+    root = logging.getLogger()
+
+    class MessageCollector(logging.Handler):
+        """A handler that collects the messages of the root logger, which the client uses."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Collect a message on one line, unless it comes from another logger."""
+            if record.name == root.name:
+                messages.append(" ".join(record.getMessage().split()))
+
+    old_handlers = root.handlers
+    root.handlers = [MessageCollector(logging.ERROR)]
+    try:
+        yield messages
+    finally:
+        root.handlers = old_handlers

@@ -14,17 +14,23 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, read_path
+from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, WatchEvent, apply_changes, read_list_at, watch
 from kschedctl.sources.live.reading import Reading
-from kschedctl.sources.live.watch import WatchEvent, apply_changes, watch
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
-SETTLE_SECONDS, LONGEST_SETTLE = 0.5, 3.0
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-MOST_FAILURES = 10
+"""The time after which a watch is started again."""
+SETTLE_SECONDS = 0.5
+"""The default time without an update that ends a burst of changes."""
+MAX_SETTLE_SECONDS = 3.0
+"""The maximum length of a burst of changes."""
+FIRST_WAIT, MAX_WAIT = 0.5, 30.0
+"""The first and the longest wait in seconds before a failed watch is started again."""
+MAX_FAILURES = 10
+"""The maximum number of failures of a watch without an event in between."""
 POLL_SECONDS = 30.0
+"""The time between two lists of a kind that cannot be watched."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,14 @@ class Follower:
             self.stopped.set()
 
     def _collect_burst(self) -> list[Update]:
-        """Collect updates until none arrives for ``settle`` seconds, or for at most LONGEST_SETTLE seconds."""
+        """Collect updates until none arrives for ``settle`` seconds, or for at most MAX_SETTLE_SECONDS.
+
+        Return [] if there is none for ``every`` seconds.
+        """
         updates = list[Update]()
         try:
             updates.append(self._wait_for_update())
-            end = time.monotonic() + LONGEST_SETTLE
+            end = time.monotonic() + MAX_SETTLE_SECONDS
             while time.monotonic() < end:
                 updates.append(self.updates.get(timeout=self.settle))
         except Empty:
@@ -88,7 +97,10 @@ class Follower:
                     raise
 
     def _apply_updates(self, updates: list[Update]) -> None:
-        """Apply the updates to the reading. Raises ClusterError if one of them is an error."""
+        """Replace the reading by one with the updates applied. Raises ClusterError if one of them is an error.
+
+        A new list replaces the earlier updates of its kind.
+        """
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
             listing = listings[kind]
@@ -108,8 +120,11 @@ class Follower:
         self.reading = replace(self.reading, listings=listings, changed={})
 
     def _watch_kind(self, kind: str, listing: Listing) -> None:
-        """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch."""
-        failures = 0
+        """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch.
+
+        A watch that broke off is resumed. If its version is too old or it is denied, the kind is listed again.
+        """
+        failures = 0  # since the last event
         while not self.stopped.is_set():
             try:
                 for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
@@ -123,8 +138,8 @@ class Follower:
                 self.stopped.wait(FIRST_WAIT)
             except RefusedError as error:
                 if error.code == GONE:
-                    if failures:  # no event came since the last list either
-                        self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
+                    if failures:  # the new list was too old as well
+                        self._back_off(failures)
                     failures += 1
                 fresh = self._list_again(kind, listing, error)
                 if fresh is None:
@@ -132,14 +147,18 @@ class Follower:
                 listing = fresh
             except BrokenOffError as error:
                 failures += 1
-                if failures > MOST_FAILURES:
+                if failures > MAX_FAILURES:
                     self.updates.put(Update(kind, ClusterError(str(error), where=self.server.host)))
                     return
                 log.info("the watch of %s broke off: %s", KINDS[kind].plural, error)
-                self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
+                self._back_off(failures)
             except ClusterError as error:
                 self.updates.put(Update(kind, error))
                 return
+
+    def _back_off(self, failures: int) -> None:
+        """Wait exponentially longer with the number of failures, or until ``stopped`` is set."""
+        self.stopped.wait(min(FIRST_WAIT * 2**failures, MAX_WAIT))
 
     def _list_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:
         """List the kind again and queue the new list, or queue the error and return None.
@@ -147,15 +166,16 @@ class Follower:
         If the kind cannot be watched, POLL_SECONDS pass first. The returned listing has no objects.
         """
         if rejection.code != GONE:
-            log.warning(
-                "warning: %s cannot be watched (%s): listed every %g s", KINDS[kind].plural, rejection, POLL_SECONDS
-            )
+            plural = KINDS[kind].plural
+            log.warning("warning: %s cannot be watched (%s): listed every %g s", plural, rejection, POLL_SECONDS)
             self.stopped.wait(POLL_SECONDS)
         try:
-            fresh = read_path(self.server, kind, listing.path, listing.fields)
-        except (RefusedError, ClusterError) as error:
-            failed = error if isinstance(error, ClusterError) else ClusterError(str(error), where=self.server.host)
-            self.updates.put(Update(kind, failed))
+            fresh = read_list_at(self.server, kind, listing.path, listing.fields)
+        except ClusterError as error:
+            self.updates.put(Update(kind, error))
+            return None
+        except RefusedError as error:
+            self.updates.put(Update(kind, ClusterError(str(error), where=self.server.host)))
             return None
         self.updates.put(Update(kind, fresh))
         return fresh._replace(objects=ObjectTuple())

@@ -35,8 +35,13 @@ log = logging.getLogger(__name__)
 
 TRIES = 5
 LONGEST_WAIT = 30.0
+"""The longest wait in seconds between two tries."""
 CONNECT_SECONDS, IDLE_SECONDS, REQUEST_SECONDS, LIST_SECONDS = 10.0, 30.0, 120.0, 1800.0
-ERROR_SECONDS, GRACE_SECONDS = 5.0, 0.5
+"""The default limits for connecting, between two reads, for a request with all tries, and for a list with all pages."""
+ERROR_SECONDS = 5.0
+"""The time limit for the body of an error response."""
+GRACE_SECONDS = 0.5
+"""The time that a streamed response may take longer than the server was asked for."""
 CHUNK = 1 << 20
 MAX_BYTES = 64 << 20
 """The maximum size of a response, or of a line of a streamed one. A page of 500 pods has 5 to 20 MB."""
@@ -104,7 +109,7 @@ class Server:
     """The limits of the responses that are being read."""
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Return the body of a response. Raises RefusedError, ClusterError."""
+        """Send a GET request and return the body. Raises RefusedError, ClusterError."""
         return self.get_decoded(path, query, lambda body: body)
 
     def get_decoded(
@@ -157,10 +162,14 @@ class Server:
             limit.abandon()
 
     def _wait_for_retry(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
-        """Wait before the next try, with exponential backoff. Raises ClusterError if there is no further try."""
+        """Wait after the failure of try ``number``, from 0, with exponential backoff.
+
+        Raises ClusterError if there is no further try.
+        """
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
-        last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
-        if last or (failure.at_once and not self.answered.is_set()):
+        is_last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
+        is_unreachable = failure.at_once and not self.answered.is_set()
+        if is_last or is_unreachable:
             raise ClusterError(str(failure), where=self.host, hint=failure.hint) from None
         log.debug("%s: %s; again in %.1f s", self.host, failure, seconds)
         self.closed.wait(seconds)
@@ -176,7 +185,10 @@ class Server:
             self.limits.discard(limit)
 
     def _read_body(self, path: str, query: Mapping[str, str] | None, end: Deadline) -> bytes:
-        """Send a GET request and return the complete body of its response."""
+        """Send a GET request and return the complete body of its response.
+
+        Raises RefusedError, ClusterError, _TemporaryError.
+        """
         with self._register_limit(end) as limit:
             response = self._open_response(path, query, limit, end)
             chunks = []
@@ -189,10 +201,9 @@ class Server:
                     size += len(chunk)
                     self._check_size(size)
             except (HTTPError, OSError) as error:
-                self.pool.clear()  # the connection may be there still, half closed
-                raise _build_timeout_error(end) or _TemporaryError(
-                    f"connection lost: {_describe_error(error)}"
-                ) from None
+                self.pool.clear()  # the connection may still be half open
+                lost = _TemporaryError(f"connection lost: {_describe_error(error)}")
+                raise _build_timeout_error(end) or lost from None
             finally:
                 response.close()
         return b"".join(chunks)
@@ -219,7 +230,7 @@ class Server:
             self.answered.set()
             return response
         limit.end = min(limit.end, monotonic() + ERROR_SECONDS)
-        try:
+        try:  # the body explains the error
             body = response.read(CHUNK, decode_content=True)
         except (HTTPError, OSError):
             body = b""
@@ -228,7 +239,10 @@ class Server:
         raise self._build_response_error(response, body)
 
     def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: Deadline) -> urllib3.BaseHTTPResponse:
-        """Send a GET request and return the response with only its status and headers read."""
+        """Send a GET request and return the response with only its status and headers read.
+
+        Raises ClusterError, _TemporaryError.
+        """
         seconds_left = limit.seconds_left()
         if seconds_left <= 0 or self.closed.is_set():
             raise _build_timeout_error(end) or _TemporaryError("given up")
@@ -251,7 +265,7 @@ class Server:
             raise self._build_request_error(error, end) from None
 
     def _build_response_error(self, response: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
-        """Build the exception for a response with a status other than 200."""
+        """Build the exception for a response with a status other than 200: a temporary error if a retry may help."""
         code = response.status
         message = _parse_status_message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == UNAUTHORIZED:
@@ -265,15 +279,16 @@ class Server:
         return RefusedError(code, message)
 
     def _build_request_error(self, error: Exception, end: Deadline) -> Exception:
-        """Build the exception for a request that got no response."""
+        """Build the exception for a request that got no response: a temporary error unless the settings are wrong."""
         if isinstance(error, LocationValueError):
             return ClusterError(f"not a server address: {error}", where=self.host, hint="see the kubeconfig")
         if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
             hint = "check certificate-authority and the address in the kubeconfig"
             return ClusterError(f"no trusted connection: {_describe_error(error)}", where=self.host, hint=hint)
-        at_once = isinstance(error, NewConnectionError)
-        what = "cannot be reached" if at_once else "no answer"
-        return _build_timeout_error(end) or _TemporaryError(f"{what}: {_describe_error(error)}", at_once=at_once)
+        is_unreachable = isinstance(error, NewConnectionError)
+        what = "cannot be reached" if is_unreachable else "no answer"
+        failure = _TemporaryError(f"{what}: {_describe_error(error)}", at_once=is_unreachable)
+        return _build_timeout_error(end) or failure
 
 
 class Deadline(NamedTuple):
@@ -286,13 +301,15 @@ class Deadline(NamedTuple):
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
+        """Return the deadline that many seconds from now."""
         return cls(monotonic() + seconds, seconds)
 
 
 class _TemporaryError(Exception):
     """A temporary error, after which the request may be retried.
 
-    The next try waits for at least ``seconds``. With ``at_once``, there is none if the server has never answered.
+    The next try waits for at least ``seconds``. With ``at_once``, there is no next try if the server has never
+    answered.
     """
 
     def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
@@ -311,23 +328,25 @@ def quote_segment(name: str) -> str:
 
 
 def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the complete, non-empty lines of a response.
+    """Yield the complete, non-empty lines of a response, until it ends or reading times out between two lines.
 
     Raises BrokenOffError if a line is too long or incomplete when reading times out.
     """
-    parts = [b""]
+    chunks = response.read_chunked(CHUNK, decode_content=True) if response.chunked else _iter_chunks(response)
+    parts = [b""]  # of the incomplete line
     size = 0
     try:
-        for chunk in response.read_chunked(CHUNK, decode_content=True) if response.chunked else _iter_chunks(response):
-            first, *others = chunk.split(b"\n")
-            parts.append(first)
-            size += len(first)
+        for chunk in chunks:
+            line_end, *next_lines = chunk.split(b"\n")
+            parts.append(line_end)
+            size += len(line_end)
             if size > MAX_BYTES:
                 raise BrokenOffError(f"a line of more than {MAX_BYTES >> 20} MiB")
-            if others:
-                yield from (line for line in (b"".join(parts), *others[:-1]) if line.strip())
-                parts = [others[-1]]
-                size = len(others[-1])
+            if next_lines:
+                *complete_lines, incomplete_line = next_lines
+                yield from (line for line in (b"".join(parts), *complete_lines) if line.strip())
+                parts = [incomplete_line]
+                size = len(incomplete_line)
     except ReadTimeoutError:
         if size:
             raise BrokenOffError("no complete line in time") from None
@@ -351,7 +370,7 @@ def _iter_chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def _parse_status_message(body: bytes) -> str:
-    """Return the message of the Status in the body, or "" if the body is not a Status."""
+    """Return the shortened message of the Status in the body, or "" if the body is not a Status."""
     try:
         return shorten(decode_json(body, StatusBody).message)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Time limits for HTTP responses, enforced however slowly the bytes arrive.
 
-A socket's timeout is for one ``recv`` alone: a byte a second would hold headers or a body open for days.
+A socket's timeout only limits one ``recv``, so that one byte per second could hold a response open for days.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Limit:
         """Abort the response now, in whichever thread reads it."""
         self.end = float("-inf")
         if self.sock is not None:
-            with suppress(OSError, TypeError):  # gone already, or a TLS connection within another
+            with suppress(OSError, TypeError):  # closed already, or a TLS connection inside another one
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
-_of_thread = threading.local()
+_thread_state = threading.local()
 
 
 @contextmanager
@@ -50,11 +50,11 @@ def apply_limit(limit: Limit) -> Iterator[None]:
 
     The limit holds even if the responses are read later.
     """
-    _of_thread.limit = limit
+    _thread_state.limit = limit
     try:
         yield
     finally:
-        _of_thread.limit = None
+        _thread_state.limit = None
 
 
 def enforce_limits(manager: urllib3.PoolManager) -> urllib3.PoolManager:
@@ -65,7 +65,7 @@ def enforce_limits(manager: urllib3.PoolManager) -> urllib3.PoolManager:
 
 
 def _build_limited_pool_class(pool: Any) -> Any:
-    """Return a subclass of the pool class whose connections read limited responses."""
+    """Build a subclass of the pool class whose connections read limited responses."""
     connection = type(pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": _Response})
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
@@ -75,7 +75,7 @@ class _Response(HTTPResponse):
 
     def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
         super().__init__(sock, *arguments, **settings)
-        limit: Limit | None = getattr(_of_thread, "limit", None)
+        limit: Limit | None = getattr(_thread_state, "limit", None)
         if limit is not None:
             limit.sock = sock
             self.fp = io.BufferedReader(_Reader(self.fp.detach(), sock, limit), 1 << 16)
@@ -88,16 +88,18 @@ class _Reader(io.RawIOBase):
         self._raw, self._sock, self._limit = raw, sock, limit
 
     def readable(self) -> bool:
+        """Return that the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:
         """Read into the buffer. Raises TimeoutError once the limit is exceeded."""
-        left = self._limit.seconds_left()
-        if left <= 0:
+        seconds_left = self._limit.seconds_left()
+        if seconds_left <= 0:
             raise TimeoutError("timed out")
-        self._sock.settimeout(min(left, self._limit.idle))
+        self._sock.settimeout(min(seconds_left, self._limit.idle))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
+        """Close the stream and the stream below it."""
         self._raw.close()
         super().close()

@@ -1,7 +1,7 @@
-"""Complete lists of a kind from an API server, read page by page.
+"""Complete lists of a kind from an API server, read page by page, and watches of the changes after a list.
 
-No resourceVersion is asked for: the first page then is the newest state there is, and the continue token keeps the
-later ones at that same state. A token that became too old (410) starts the list anew.
+No resourceVersion is requested, so that the first page shows the newest state, and the continue token keeps the later
+pages at the same state. If the token is too old (410), the list starts over.
 """
 
 from __future__ import annotations
@@ -21,33 +21,37 @@ from msgspec.structs import replace
 from kschedctl.api.api_versions import get_group, get_version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
 from kschedctl.api.events import is_irrelevant
-from kschedctl.api.json_values import Json, JsonObject, object_at
+from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
-from kschedctl.cluster import OBSERVED, drop_nulls
+from kschedctl.cluster import OBSERVED
 from kschedctl.errors import ClusterError
 from kschedctl.sources.decoding import validate_stored_names
 from kschedctl.sources.list_items import PodItems, build_item_type
 from kschedctl.sources.live.http import (
+    BrokenOffError,
     Deadline,
     RefusedError,
     Server,
+    StatusBody,
     TooLargeError,
     describe_decoding_error,
     quote_segment,
+    shorten,
 )
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-PAGE, SMALLEST_PAGE = 500, 5
-MOST_PAGES, MOST_OBJECTS = 10_000, 1_000_000
+PAGE_SIZE, MIN_PAGE_SIZE = 500, 5
+"""The usual and the smallest number of objects in a page."""
+MAX_PAGES, MAX_OBJECTS = 10_000, 1_000_000
 """The maximum numbers of pages and objects of one list. Kubernetes supports 150,000 pods."""
-RESTARTS = 3
+MAX_RESTARTS = 3
 GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
 
 
@@ -133,7 +137,7 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
     rejection: RefusedError | None = None
     for path in chain(iter_list_paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
         try:
-            return read_path(server, kind, path, fields)
+            return read_list_at(server, kind, path, fields)
         except RefusedError as error:
             if error.code != NOT_FOUND:
                 raise
@@ -142,7 +146,9 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """Return the served API versions of a kind that are newer than those known to kschedctl, nearest first.
+    """Return the served API versions of a kind that are newer than the versions known to kschedctl, nearest first.
+
+    Return () for the core group, for kinds of history, and if the server does not list its versions.
 
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
@@ -155,8 +161,8 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
-    names = (version.group_version for version in api_group.versions)
-    return sorted((name for name in names if is_newer_version(kind, name)), key=get_version_order)
+    served_versions = [version.group_version for version in api_group.versions]
+    return sorted((name for name in served_versions if is_newer_version(kind, name)), key=get_version_order)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
@@ -171,20 +177,23 @@ def iter_list_paths(kind: str, namespace: str = "", versions: Sequence[str] | No
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
     """
     scope = f"namespaces/{quote_segment(namespace)}/" if namespace else ""
-    for version in KINDS[kind].versions if versions is None else versions:
-        yield f"{'/apis' if '/' in version else '/api'}/{version}/{scope}{KINDS[kind].plural}"
+    if versions is None:
+        versions = KINDS[kind].versions
+    for version in versions:
+        root = "/apis" if "/" in version else "/api"  # the core group has no name
+        yield f"{root}/{version}/{scope}{KINDS[kind].plural}"
 
 
-def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing:
+def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> Listing:
     """List all objects at a path that match the field selector. Raises RefusedError, ClusterError.
 
     The list starts over if its continue token expires.
     """
-    for restart in range(RESTARTS + 1):
+    for restart in range(MAX_RESTARTS + 1):
         try:
             return _read_all_pages(server, kind, path, fields)
         except RefusedError as error:
-            if error.code != GONE or restart == RESTARTS:
+            if error.code != GONE or restart == MAX_RESTARTS:
                 raise
             log.info("%s changed too fast to be listed at once: starting over", KINDS[kind].plural)
     raise AssertionError("unreachable")
@@ -192,50 +201,50 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
 
 def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     """Read all pages of a list and collect their objects. Raises RefusedError, ClusterError."""
-    collected = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
-    version, objects = "", 0
+    plural = KINDS[kind].plural
+    collector = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
+    version = ""
+    object_count = 0
     for page in _iter_pages(server, kind, path, fields):
         version = version or page.metadata.resource_version
-        with _report_unexpected_shape(KINDS[kind].plural, server.host):
-            objects += collected.add(page)
-        if objects > MOST_OBJECTS:
-            raise ClusterError(
-                f"more than {MOST_OBJECTS:,} {KINDS[kind].plural}: no cluster has so many", where=server.host
-            )
-    return Listing(collected.objects(), version, path, fields, tuple(collected.warnings))
+        with _report_unexpected_shape(plural, server.host):
+            object_count += collector.add(page)
+        if object_count > MAX_OBJECTS:
+            raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}: no cluster has so many", where=server.host)
+    return Listing(collector.build_objects(), version, path, fields, tuple(collector.warnings))
 
 
 def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
-    """Yield the pages in order, and fetch the next page in the background.
+    """Yield the pages in order, while the next page is fetched in the background.
 
-    Raises ClusterError if the list does not end.
+    Raises ClusterError if the list does not end, because a token repeats or there are too many pages.
     """
     end = Deadline.after(server.list_seconds)
     selector = {"fieldSelector": fields} if fields else {}
     tokens = {""}
-    with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[Page] | None = ahead.submit(_fetch_page, server, kind, path, selector, end)
-        while following is not None:
-            page = following.result()
+    with ThreadPoolExecutor(1, f"{kind}-pages") as thread:
+        next_page: Future[Page] | None = thread.submit(_fetch_page, server, kind, path, selector, end)
+        while next_page is not None:
+            page = next_page.result()
             token = page.metadata.continue_
-            following = None
+            next_page = None
             if token:
-                if token in tokens or len(tokens) == MOST_PAGES:
+                if token in tokens or len(tokens) == MAX_PAGES:
                     raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
                 tokens.add(token)
-                following = ahead.submit(_fetch_page, server, kind, path, {**selector, "continue": token}, end)
+                next_page = thread.submit(_fetch_page, server, kind, path, {**selector, "continue": token}, end)
             yield page
 
 
 def _fetch_page(server: Server, kind: str, path: str, parameters: Mapping[str, str], end: Deadline) -> Page:
-    """Fetch one page. If the response is too large, the page size is reduced."""
-    limit = PAGE
+    """Fetch one page. If the response is too large, fetch a smaller page. Raises RefusedError, ClusterError."""
+    limit = PAGE_SIZE
     while True:
         query = {"limit": str(limit), **parameters}
         try:
             return server.get_decoded(path, query, lambda body: _decode_page(kind, body), end)
         except TooLargeError:
-            if limit <= SMALLEST_PAGE:
+            if limit <= MIN_PAGE_SIZE:
                 raise
             limit //= 10
 
@@ -251,30 +260,30 @@ class KindCollector:
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, page: Page) -> int:
-        """Add the objects of a page and return their number.
+        """Add the relevant objects of a page, without noise, and return the number of all its objects.
 
-        Raises ValueError, OverflowError, RecursionError, LeftOutError.
+        Warnings about unknown fields are recorded. Raises LeftOutError for unknown fields in a newer version, and
+        ValueError, OverflowError, RecursionError.
         """
         if is_newer_version(self._kind, self._version):
             _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
-                self.warnings += self._field_warnings.iter_warnings(
-                    self._kind, document, _describe_object(self._kind, document)
-                )
+                place = _describe_object(self._kind, document)
+                self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
         objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_irrelevant(obj):
                 continue
             stripped_object = strip_noise(obj)
-            self._collected.append(
-                self._share_images(stripped_object) if isinstance(stripped_object, Node) else stripped_object
-            )
+            if isinstance(stripped_object, Node):
+                stripped_object = self._share_images(stripped_object)
+            self._collected.append(stripped_object)
         return len(objects)
 
-    def objects(self) -> ObjectTuple:
-        """Return the collected objects."""
+    def build_objects(self) -> ObjectTuple:
+        """Return the collected objects, sorted by namespace and name."""
         return ObjectTuple.of(self._collected)
 
     def _share_images(self, node: Node) -> Node:
@@ -290,14 +299,18 @@ class PodCollector:
         self._builder = PodTableBuilder()
         self._items = PodItems(self._builder)
         self.warnings: list[str] = []
-        self._field_warnings, self._new_fields = NewFieldWarnings(), NewPodFields(self._warn_of_new_fields)
+        self._field_warnings = NewFieldWarnings()
+        self._new_fields = NewPodFields(self._warn_of_new_fields)
 
-    def _warn_of_new_fields(self, pod: JsonObject, number: int) -> None:
-        """Record warnings about unknown fields of a pod."""
+    def _warn_of_new_fields(self, pod: JsonObject, index: int) -> None:
+        """Record warnings about unknown fields of a pod. Its index in the list is not needed."""
         self.warnings += self._field_warnings.iter_pod_warnings(pod, _describe_object("Pod", pod))
 
     def add(self, page: Page) -> int:
-        """Add the pods of a page and return their number. Raises ValueError, OverflowError, RecursionError."""
+        """Add the pods of a page, as rows if possible, and return their number.
+
+        Warnings about unknown fields are recorded. Raises ValueError, OverflowError, RecursionError.
+        """
         if page.items is not None:
             self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
             try:
@@ -306,13 +319,13 @@ class PodCollector:
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # a field that was not decoded before is null
+                pass  # a field that stayed JSON so far is null: the pods are decoded without nulls below
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add(pods)
         return len(pods)
 
-    def objects(self) -> PodTable:
+    def build_objects(self) -> PodTable:
         """Return the table of collected pods."""
         return self._items.build_table()
 
@@ -366,7 +379,10 @@ def _parse_api_version(path: str) -> str:
 
 
 def _decode_page(kind: str, body: bytes) -> Page:
-    """Decode the body of a page. Raises ValueError, RecursionError if it is not a list of the kind."""
+    """Decode the body of a page, without its items if they need to be converted first.
+
+    Raises ValueError, RecursionError if it is not a list of the kind.
+    """
     item = build_item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
     try:
@@ -375,14 +391,17 @@ def _decode_page(kind: str, body: bytes) -> Page:
     except msgspec.ValidationError:
         head = decode_json(body, ListHead)
         items = None
-    if head.kind != (expected_kind := f"{KINDS[kind].kind}List"):
+    expected_kind = f"{KINDS[kind].kind}List"
+    if head.kind != expected_kind:
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {expected_kind}")
     return Page(head.metadata, body, items)
 
 
 def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
     """Return the objects of a page, decoding them if necessary. Raises ValueError, RecursionError."""
-    return _decode_without_nulls(_build_page_type(item), page.body).items or () if page.items is None else page.items
+    if page.items is not None:
+        return page.items
+    return _decode_without_nulls(_build_page_type(item), page.body).items or ()
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
@@ -402,13 +421,12 @@ def _decode_without_nulls(struct: type[T], body: bytes) -> T:
     except msgspec.ValidationError:
         if b"null" not in body:
             raise
-        # to the API server a null is an absent field
         return convert_builtins(drop_nulls(msgspec.json.decode(body)), struct)
 
 
 @contextmanager
 def _report_unexpected_shape(subject: str, where: str) -> Iterator[None]:
-    """Convert decoding errors within the block to a ClusterError."""
+    """Convert decoding errors within the block to a ClusterError about the subject."""
     try:
         yield
     except (ValueError, RecursionError, OverflowError) as error:
@@ -417,6 +435,108 @@ def _report_unexpected_shape(subject: str, where: str) -> Iterator[None]:
 
 @cache
 def _build_page_type(item: Any) -> Any:
-    """Build the struct of a page with items of the type."""
+    """Build the struct type of a page with items of the type."""
     items = GenericAlias(tuple, (item, ...)) | None
     return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(ListHead,), frozen=True)
+
+
+# -- watches -----------------------------------------------------------------------------------------------------
+
+CATCH_UP_SECONDS = 2.0
+"""The maximum time for catching up with the changes after a list."""
+CATCH_UP_IDLE_SECONDS = 0.3
+"""The time without an event after which no more changes are expected."""
+Changes = Mapping[Key, Any]
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """An event as the API server prints it."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    """An object reduced to its resource version."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class WatchEvent(NamedTuple):
+    """A change of one object, or a new resource version if there is no ``key``."""
+
+    resource_version: str
+    key: Key | None = None
+    object: Struct | None = None
+    """The added or modified object, or None if it was deleted."""
+
+
+def watch(
+    server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
+) -> Iterator[WatchEvent]:
+    """Yield the events after a listing's version, including bookmarks, for ``seconds`` at most.
+
+    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError if the
+    connection is lost or without data for ``idle`` seconds, LeftOutError, ClusterError.
+    """
+    query = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": listing.resource_version,
+        "timeoutSeconds": str(max(int(seconds), 1)),
+    }
+    if listing.fields:
+        query["fieldSelector"] = listing.fields
+    for line in server.iter_lines(listing.path, query, seconds, idle):
+        try:
+            yield _parse_event(kind, line, listing, server.host)
+        except (ValueError, RecursionError) as error:
+            raise BrokenOffError(describe_decoding_error(error)) from None
+
+
+def apply_changes(listing: Listing, changes: Changes, version: str) -> Listing:
+    """Return the listing with the changes applied, in which None deletes an object, and the new resource version."""
+    return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
+
+
+def catch_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
+    """Return the listing with all changes since its version applied, and the number of changed objects.
+
+    Raises the same errors as ``watch``.
+    """
+    changes: dict[Key, Struct | None] = {}
+    version = listing.resource_version
+    seconds = min(CATCH_UP_SECONDS, server.seconds)
+    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE_SECONDS, seconds)):
+        version = event.resource_version or version
+        if event.key is not None:
+            changes[event.key] = event.object
+    if changes:
+        listing = apply_changes(listing, changes, version)
+    return listing, len(changes)
+
+
+def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
+    """Parse one line of a watch into an event, which has no key if it is a bookmark.
+
+    Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError,
+    ClusterError, ValueError, RecursionError.
+    """
+    event = decode_json(line, _Event)
+    body = bytes(event.object)
+    if event.type == "ERROR":
+        status = decode_json(body, StatusBody)
+        if status.code == GONE or status.reason in ("Expired", "Gone"):
+            raise RefusedError(GONE, shorten(status.message))
+        raise BrokenOffError(shorten(status.message))
+    if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        raise BrokenOffError(f"not a watch event: {shorten(event.type)}")
+    version = decode_json(body, _Versioned).metadata.resource_version
+    if event.type == "BOOKMARK":
+        return WatchEvent(version)
+    obj = decode_object(kind, body, listing, where)
+    return WatchEvent(version, get_key(obj), None if event.type == "DELETED" else strip_noise(obj))

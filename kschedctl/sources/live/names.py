@@ -45,9 +45,10 @@ class _List(msgspec.Struct):
 
 
 def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
-    """Return the first objects of a kind. For pods, pending pods precede the other pods of ``namespace``.
+    """Return the names of the first objects of a kind, or [] if the cluster cannot be read without the client.
 
-    Raises OSError, ValueError, KeyError, http.client.HTTPException if there is no answer.
+    The names of pods are those of all pending pods, followed by other pods of ``namespace``, or of all namespaces if it
+    is "". Raises OSError, ValueError, KeyError, http.client.HTTPException if there is no response.
     """
     context_entry = config["contexts"][context or config["current-context"]]
     cluster = config["clusters"][context_entry["cluster"]]
@@ -58,28 +59,31 @@ def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> l
         headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_build_authorization(user)}
         if kind != "Pod":
             return [ObjectName("", meta.name) for meta in _list_metadata(connection, PATHS[kind], headers)]
-        pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        pending_pods = [
-            ObjectName(meta.namespace, meta.name, True) for meta in _list_metadata(connection, pending, headers)
-        ]
+        pending_path = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
+        pending_metas = _list_metadata(connection, pending_path, headers)
         pods_path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        other_pods = [ObjectName(meta.namespace, meta.name) for meta in _list_metadata(connection, pods_path, headers)]
-    pending_keys = {name[:2] for name in pending_pods}
-    return [*pending_pods, *(name for name in other_pods if name[:2] not in pending_keys)]
+        all_metas = _list_metadata(connection, pods_path, headers)
+    pending_pods = [ObjectName(meta.namespace, meta.name, pending=True) for meta in pending_metas]
+    pending_keys = {(meta.namespace, meta.name) for meta in pending_metas}
+    other_metas = [meta for meta in all_metas if (meta.namespace, meta.name) not in pending_keys]
+    return [*pending_pods, *(ObjectName(meta.namespace, meta.name) for meta in other_metas)]
 
 
 def get_default_namespace(config: Kubeconfig, context: str) -> str:
-    """Return the default namespace of the context."""
+    """Return the default namespace of the context, or of the current context if ``context`` is ""."""
     context_entry = config["contexts"].get(context or config["current-context"], {})
     return context_entry.get("namespace") or "default"
 
 
 def _list_metadata(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Sequence[Meta]:
-    """Return the metadata of the first objects at a path, or [] if the status is not 200."""
-    connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MAX_NAMES}", headers=dict(headers))
-    answer = connection.getresponse()
-    data = answer.read()
-    return [item.metadata for item in decode_json(data, _List).items] if answer.status == 200 else []
+    """Return the metadata of the first MAX_NAMES objects at a path, or [] if the status is not 200."""
+    separator = "&" if "?" in path else "?"
+    connection.request("GET", f"{path}{separator}limit={MAX_NAMES}", headers=dict(headers))
+    response = connection.getresponse()
+    data = response.read()
+    if response.status != 200:
+        return []
+    return [item.metadata for item in decode_json(data, _List).items]
 
 
 @contextmanager
@@ -88,15 +92,14 @@ def _open_connection(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.cli
 
     Raises ValueError if the server URL has a path.
     """
-    where = urlsplit(cluster["server"])
-    if where.path.strip("/"):
+    url = urlsplit(cluster["server"])
+    if url.path.strip("/"):
         raise ValueError(cluster["server"])
-    if where.scheme == "http":
-        connection = http.client.HTTPConnection(where.netloc, timeout=SECONDS)
+    if url.scheme == "http":
+        connection = http.client.HTTPConnection(url.netloc, timeout=SECONDS)
     else:
-        connection = http.client.HTTPSConnection(
-            where.netloc, timeout=SECONDS, context=_build_ssl_context(cluster, user)
-        )
+        context = _build_ssl_context(cluster, user)
+        connection = http.client.HTTPSConnection(url.netloc, timeout=SECONDS, context=context)
     try:
         yield connection
     finally:
@@ -106,10 +109,12 @@ def _open_connection(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.cli
 def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     """Build the TLS context from the cluster's certificate authority and the user's client certificate."""
     certificate_authority = _read_field(cluster, "certificate-authority")
-    context = ssl.create_default_context(cadata=certificate_authority.decode() if certificate_authority else None)
+    context = ssl.create_default_context(cadata=certificate_authority.decode() or None)
     if cluster.get("insecure-skip-tls-verify"):
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _read_field(user, "client-certificate"), _read_field(user, "client-key")
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    certificate = _read_field(user, "client-certificate")
+    key = _read_field(user, "client-key")
     if certificate and key:
         with _open_pipe_path(certificate) as cert_file, _open_pipe_path(key) as key_file:
             context.load_cert_chain(cert_file, key_file)
@@ -129,7 +134,7 @@ def _open_pipe_path(data: bytes) -> Iterator[str]:
 
 
 def _read_field(entry: Kubeconfig, name: str) -> bytes:
-    """Return the decoded data of a field, or of the file that the field names, or b""."""
+    """Return the data of a kubeconfig field from ``name-data`` or the file in ``name``, or b"" if both are missing."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])
     if not entry.get(name):
@@ -139,7 +144,7 @@ def _read_field(entry: Kubeconfig, name: str) -> bytes:
 
 
 def _build_authorization(user: Kubeconfig) -> dict[str, str]:
-    """Build the Authorization header from the user's token or password, or return {}."""
+    """Build the Authorization header from the user's token or password, or return {} if there is neither."""
     token = user.get("token") or ""
     if not token and user.get("tokenFile"):
         with open(os.path.join(user["folder"], user["tokenFile"]), encoding="utf-8") as file:

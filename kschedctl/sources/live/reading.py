@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +19,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
+from kschedctl.api.kinds import AUTOSCALER_MAPS, KINDS, KUEUE_MAP, OTHER_CUSTOM_RESOURCE, get_home
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import describe_accepted, is_newer_version
@@ -40,19 +42,33 @@ from kschedctl.scheduler.framework.declaration import ALWAYS_READ, READ_FOR_NEW_
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.live.cache import ReadingCache
-from kschedctl.sources.live.components import SchedulerSetup, read_api_server, read_autoscaler, read_setup
+from kschedctl.sources.live.components import (
+    SchedulerSetup,
+    read_api_server_flags,
+    read_autoscaler_flags,
+    read_setup,
+)
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, ObjectTuple, read_list, read_path
-from kschedctl.sources.live.watch import catch_up
+from kschedctl.sources.live.lists import (
+    FORBIDDEN,
+    NOT_FOUND,
+    LeftOutError,
+    Listing,
+    ObjectTuple,
+    catch_up,
+    read_list,
+    read_list_at,
+)
 from kschedctl.text.printable import strip_credentials
 
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 8
-ESSENTIAL = ("Node", "Pod")
+ESSENTIAL_KINDS = ("Node", "Pod")
+"""The kinds without which nothing can be answered."""
 UNWATCHED_KINDS = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.names))
-"""Kinds that are not watched: those that only ever grow, and those that are read by name."""
+"""The kinds whose changes are not watched: history, which only grows, and kinds that are read by name."""
 OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
 """The namespace whose UID identifies the cluster."""
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
@@ -66,6 +82,23 @@ class _ServedGroups(msgspec.Struct, frozen=True):
     """The API groups of a server as ``/apis`` lists them."""
 
     groups: tuple[_ServedGroup, ...]
+
+
+class _KindResult(NamedTuple):
+    """The result of listing a kind. Both are None for a custom resource that is not installed."""
+
+    listing: Listing | None
+    gap: Gap | None
+    """The objects that may be missing in the listing, with the reason."""
+
+
+class _SynchronizedLists(NamedTuple):
+    """Lists that were brought to one moment."""
+
+    listings: dict[str, Listing]
+    changed: dict[str, int]
+    """The number of changed objects by kind."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,9 +141,12 @@ class Reading:
 
 
 def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
-    """Read all kinds that the scheduler's plugins need. Raises ClusterError, ConfigurationError, InputError."""
+    """Read all kinds that the scheduler's plugins need, and save complete lists if the cache is used.
+
+    Raises ClusterError, ConfigurationError, InputError.
+    """
     cache = _open_cache(connection, options) if options.cache else None
-    cached_lists = cache.lists() if cache else {}
+    cached_lists = cache.load_lists() if cache else {}
     with without_garbage_collection(), ThreadPoolExecutor(MAX_THREADS, "live") as threads:
         try:
             reading = _read_kinds(connection, options, threads, cached_lists)
@@ -120,7 +156,7 @@ def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()
             raise
         if cache:
             complete_kinds = reading.listings.keys() - reading.scheduler.gaps.keys() - {*UNWATCHED_KINDS}
-            cache.keep({kind: listing for kind, listing in reading.listings.items() if kind in complete_kinds})
+            cache.save_lists({kind: listing for kind, listing in reading.listings.items() if kind in complete_kinds})
         return reading
 
 
@@ -133,10 +169,10 @@ def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache
     try:
         cluster = server.get_decoded(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
     except RefusedError as error:
-        log.warning("warning: --cache has no effect, since nothing tells which cluster this is: %s", error)
+        log.warning("warning: --cache has no effect, since the cluster cannot be identified: %s", error)
         return None
     requested = (options.namespace, options.pods_alone, options.also, options.event_reason)
-    return ReadingCache.of(
+    return ReadingCache.open(
         server.host, cluster, connection.context, connection.namespace, connection.user_key, requested
     )
 
@@ -144,62 +180,85 @@ def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache
 def _read_kinds(
     connection: Connection, options: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> Reading:
-    """List all required kinds in parallel and bring the lists to one moment."""
+    """List all required kinds in parallel, bring the lists to one moment, and record the gaps.
+
+    With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed, unless a pod that needs one
+    of them is created meanwhile: then all kinds are read again. Raises ClusterError, ConfigurationError.
+    """
     server = connection.server
     namespace = options.namespace or connection.namespace
-
     fields = {"Event": f"reason={options.event_reason}"} if options.event_reason else {}
 
-    def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
-        return {
-            kind: threads.submit(_list_kind, server, kind, namespace, fields.get(kind, ""), cached_lists.get(kind))
-            for kind in kinds
-        }
+    def submit_lists(kinds: Iterable[str]) -> dict[str, Future[_KindResult]]:
+        """Start to list the kinds in other threads."""
+        futures: dict[str, Future[_KindResult]] = {}
+        for kind in kinds:
+            if kind == "ConfigMap":
+                futures[kind] = threads.submit(_list_named, server, kind, _choose_config_maps(options, absent_kinds))
+            else:
+                selector, cached_list = fields.get(kind, ""), cached_lists.get(kind)
+                futures[kind] = threads.submit(_list_kind, server, kind, namespace, selector, cached_list)
+        return futures
 
-    queue_kinds = {*QUEUE_KINDS} & {*options.also}
-    served = read_served_groups(server) if queue_kinds else None
-    absent = {kind for kind in queue_kinds if served is not None and get_group(KINDS[kind].versions[0]) not in served}
-    lists = read(
-        (*ALWAYS_READ, *(kind for kind in options.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
-    )
-    scheduler = build_scheduler_cluster(connection, read_setup(server), options)
-    replayed = Scheduler(scheduler)
+    # Kinds that are always required are listed while the scheduler's setup is read.
+    absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
+    unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
+    futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
+    scheduler_cluster = build_scheduler_cluster(connection, read_setup(server), options)
+    scheduler = Scheduler(scheduler_cluster)
+
+    # Then come the kinds that its plugins read, and those that its pods make necessary.
     creation_kinds = () if options.pods_alone else READ_FOR_NEW_PODS
-    plugin_kinds = [kind for kind in (*replayed.list_kinds_read(), *creation_kinds) if kind not in lists]
-    possibly_needless = replayed.find_needless_kinds(()) if options.pods_alone else {}
-    lists |= read(kind for kind in plugin_kinds if kind not in possibly_needless)
-    needless = replayed.find_needless_kinds(_iter_pod_specs(lists["Pod"].result()[0])) if possibly_needless else {}
-    lists |= read(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
-    lists |= read(sorted(find_group_kinds(_get_pod_templates(lists["Pod"].result()[0])) - lists.keys()))
-    by_kind = {kind: future.result() for kind, future in lists.items()}
-    listings = {kind: listing for kind, (listing, _) in by_kind.items() if listing is not None}
-    unwatched = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
-    listings, changed, warnings = _synchronize_listings(server, listings, threads, cached_lists)
-    listings |= unwatched
-    if (
-        needless.keys() - replayed.find_needless_kinds(_iter_pod_specs(listings["Pod"])).keys()
-    ):  # a pod came that needs one of them
+    plugin_kinds = [kind for kind in (*scheduler.list_kinds_read(), *creation_kinds) if kind not in futures]
+    possibly_needless = scheduler.find_needless_kinds(()) if options.pods_alone else {}
+    futures |= submit_lists(kind for kind in plugin_kinds if kind not in possibly_needless)
+    pods = futures["Pod"].result().listing
+    needless = scheduler.find_needless_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
+    futures |= submit_lists(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
+    futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
+    results = {kind: future.result() for kind, future in futures.items()}
+
+    listings = {kind: result.listing for kind, result in results.items() if result.listing is not None}
+    unwatched_listings = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
+    synchronized = _synchronize_listings(server, listings, threads, cached_lists)
+    listings = synchronized.listings | unwatched_listings
+    still_needless = scheduler.find_needless_kinds(_iter_pod_specs(listings["Pod"]))
+    if needless.keys() - still_needless.keys():  # a new pod needs one of them
         return _read_kinds(connection, replace(options, pods_alone=False), threads, cached_lists)
-    gaps = build_gaps({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
-        kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()
-    }
-    gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
+
+    gaps = build_gaps({*results, *unlisted_kinds}, NOT_LISTED)
+    gaps |= {kind: Gap(f"{NOT_LISTED}: {reason}") for kind, reason in needless.items()}
+    gaps |= {kind: result.gap for kind, result in results.items() if result.gap is not None}
     if {*LIMITS} & {*options.also}:
-        scheduler = replace(scheduler, api_server=read_api_server(server))
-    if "ConfigMap" in options.also:
-        scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
-    newer = (
-        describe_accepted(kind, listing.version)
-        for kind, listing in listings.items()
-        if is_newer_version(kind, listing.version)
+        scheduler_cluster = replace(scheduler_cluster, api_server=read_api_server_flags(server))
+    if _asks_about_autoscalers(options):
+        scheduler_cluster = replace(scheduler_cluster, autoscaler=read_autoscaler_flags(server))
+    warnings = (
+        *scheduler_cluster.warnings,
+        *synchronized.warnings,
+        *_iter_version_warnings(listings),
+        *(warning for result in results.values() if result.listing for warning in result.listing.warnings),
     )
-    field_warnings = (warning for listing, _ in by_kind.values() if listing for warning in listing.warnings)
-    warnings = (*scheduler.warnings, *warnings, *newer, *field_warnings)
-    return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
+    return Reading(listings, replace(scheduler_cluster, gaps=gaps, warnings=warnings), synchronized.changed)
+
+
+def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:
+    """Return the kinds in API groups that the server does not have. Without kinds, no request is sent."""
+    served_groups = read_served_groups(server) if kinds else None
+    if served_groups is None:
+        return set()
+    return {kind for kind in kinds if get_group(KINDS[kind].versions[0]) not in served_groups}
+
+
+def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
+    """Yield a warning for each kind that was read in a newer version than kschedctl knows."""
+    for kind, listing in listings.items():
+        if is_newer_version(kind, listing.version):
+            yield describe_accepted(kind, listing.version)
 
 
 def read_served_groups(server: Server) -> frozenset[str] | None:
-    """Return the API groups that the server has besides the core group, or None if they cannot be listed.
+    """Return the API groups that the server has in addition to the core group, or None if they cannot be listed.
 
     A custom resource definition whose group is missing is not installed, so its objects cannot exist.
     """
@@ -212,7 +271,7 @@ def read_served_groups(server: Server) -> frozenset[str] | None:
 
 
 def _get_pod_templates(pods: Listing | None) -> Sequence[Pod]:
-    """Return one representative pod per distinct pod template."""
+    """Return one representative pod per distinct pod template. Pods must have been listed."""
     assert pods is not None  # reading fails without pods
     assert isinstance(pods.objects, PodTable)
     return pods.objects.templates
@@ -230,13 +289,18 @@ def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, optio
     """
     has_configuration = options.configuration is not None
     version = options.kube_version or setup.version
-    configuration, warnings = (None, ()) if has_configuration else _check_configuration(setup, version)
+    detected_configuration: JsonObject | None = None
+    warnings: tuple[str, ...] = ()
+    if not has_configuration:
+        detected_configuration, warnings = _check_configuration(setup, version)
+        if not options.kube_version:
+            warnings = (*setup.warnings, *warnings)
     known_gates = {name: on for name, on in setup.feature_gates.items() if name in GATE_STAGES}
     return Cluster(
-        configuration=options.configuration if has_configuration else configuration,
+        configuration=options.configuration if has_configuration else detected_configuration,
         feature_gates={**known_gates, **(options.feature_gates or {})},
         kube_version=version,
-        warnings=warnings if has_configuration or options.kube_version else (*setup.warnings, *warnings),
+        warnings=warnings,
         provenance=Provenance(
             server=strip_credentials(connection.server.host),
             context=connection.context,
@@ -245,13 +309,13 @@ def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, optio
             read_at=datetime.now(UTC).isoformat(timespec="seconds"),
             leader=setup.leader,
             instances=setup.instances,
-            configured_by=setup.configured_by if configuration is not None else "",
+            configured_by=setup.configured_by if detected_configuration is not None else "",
         ),
     )
 
 
 def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tuple[str, ...]]:
-    """Return the detected configuration, or None and a warning if kube-scheduler would reject it."""
+    """Return the detected configuration without a warning, or None and a warning if kube-scheduler would reject it."""
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
     except ConfigurationError as error:
@@ -260,84 +324,102 @@ def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObjec
     return setup.configuration, ()
 
 
-def _list_kind(
-    server: Server, kind: str, namespace: str, fields: str, cached_list: Listing | None
-) -> tuple[Listing | None, Gap | None]:
-    """Return the listing of a kind and the gap that remains, or neither for a custom resource that is not installed.
+def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_list: Listing | None) -> _KindResult:
+    """List a kind, or return its cached list as it is.
 
-    A cached list is returned as it is. Raises ClusterError if no answer is possible without the kind.
+    Objects in a newer version that cannot be read are a gap. Raises ClusterError if no answer is possible without the
+    kind.
     """
     if cached_list is not None:
-        return cached_list, None
+        return _KindResult(cached_list, None)
     try:
-        if names := KINDS[kind].names:
-            return _list_named(server, kind, sorted(names))
-        return _list_if_permitted(server, kind, namespace, fields)
+        return _list_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
-        return None, Gap(error.what)
+        return _KindResult(None, Gap(error.what))
 
 
-def _list_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
-    """List the objects of these names one by one, since rights may be restricted to them. Raises ClusterError."""
-    results = [_list_if_permitted(server, kind, "", f"metadata.name={name}") for name in names]
-    listings = [listing for listing, _ in results if listing is not None]
-    gap = next((gap for _, gap in results if gap is not None), None)
-    if not listings:
-        return None, gap
-    return listings[0]._replace(
-        objects=ObjectTuple.of(chain.from_iterable(listing.objects for listing in listings))
-    ), gap
+def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
+    """Return the names of the ConfigMaps to read: those of autoscalers if requested, and that of an installed Kueue."""
+    names = list(AUTOSCALER_MAPS) if _asks_about_autoscalers(options) else []
+    if "KueueWorkload" in options.also and "KueueWorkload" not in absent_kinds:
+        names.append(KUEUE_MAP)
+    return names
 
 
-def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
-    """List a kind in all namespaces, or in one if that is forbidden, and return the gap that remains.
+def _asks_about_autoscalers(options: ReadingOptions) -> bool:
+    """Return whether the question is about autoscalers, which also reads their machines."""
+    return "MachineDeployment" in options.also
 
-    Raises LeftOutError, ClusterError.
+
+def _list_named(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
+    """List the objects of these names one by one, since rights may be restricted to them.
+
+    The first gap is returned. Raises ClusterError.
     """
     try:
-        return read_list(server, kind, fields=fields), None
+        results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
+    except LeftOutError as error:
+        return _KindResult(None, Gap(error.what))
+    listings = [result.listing for result in results if result.listing is not None]
+    gap = next((result.gap for result in results if result.gap is not None), None)
+    if not listings:
+        return _KindResult(None, gap)
+    objects = ObjectTuple.of(chain.from_iterable(listing.objects for listing in listings))
+    return _KindResult(listings[0]._replace(objects=objects), gap)
+
+
+def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
+    """List a kind in all namespaces, or in one if that is forbidden.
+
+    Kinds that are not essential may also be denied or not served. Raises LeftOutError, ClusterError.
+    """
+    try:
+        return _KindResult(read_list(server, kind, fields=fields), None)
     except RefusedError as error:
         rejection = error
     except ClusterError as error:
         if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
-        return None, Gap(f"could not be read: {error.what}")
-    namespace = KINDS[kind].home or namespace
+        return _KindResult(None, Gap(f"could not be read: {error.what}"))
     if rejection.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
-        try:
-            restriction = f"were read in namespace {namespace} alone: {rejection.message}"
-            return read_list(server, kind, namespace, fields), Gap(restriction, namespace)
-        except RefusedError:
-            pass
-    if kind in ESSENTIAL:
+        restriction = f"were read only in namespace {namespace}: {rejection.message}"
+        with suppress(RefusedError):
+            return _KindResult(read_list(server, kind, namespace, fields), Gap(restriction, namespace))
+    if kind in ESSENTIAL_KINDS:
         raise ClusterError(rejection.message, where=server.host, hint=RIGHTS)
-    if rejection.code == NOT_FOUND and (
-        kind in (*ADMISSION_HOOK_KINDS, *QUEUE_KINDS) or is_custom_api(KINDS[kind].versions[0])
-    ):
-        return None, None  # nobody can have created one
-    no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
-    return None, Gap(no_api if rejection.code == NOT_FOUND else f"could not be read: {rejection.message}")
+    if rejection.code != NOT_FOUND:
+        return _KindResult(None, Gap(f"could not be read: {rejection.message}"))
+    versions = KINDS[kind].versions
+    if kind in (*ADMISSION_HOOK_KINDS, *QUEUE_KINDS) or is_custom_api(versions[0]):
+        return _KindResult(None, None)  # the kind is not installed, so no objects can exist
+    return _KindResult(None, Gap(f"are not served in {' or '.join(versions)}"))
 
 
 def _synchronize_listings(
     server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
-) -> tuple[dict[str, Listing], dict[str, int], tuple[str, ...]]:
-    """Bring lists to one moment. Return the lists, the number of changed objects by kind, and warnings.
+) -> _SynchronizedLists:
+    """Bring lists to one moment by applying the changes since each of them, and warn about kinds that allow no watch.
 
     Lists in ``cached_lists`` come from the cache. They are listed again if the server no longer remembers their
     version.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
-        return dict(listings), {}, ()
+        return _SynchronizedLists(dict(listings), {})
     futures = {
         kind: threads.submit(_refresh_cached if kind in cached_lists else _catch_up_if_possible, server, kind, listing)
         for kind, listing in listings.items()
     }
     results = {kind: future.result() for kind, future in futures.items()}
-    unwatched_plurals = [KINDS[kind].plural for kind, (_, number) in results.items() if number is None]
-    warning = f"what changed while the cluster was read is not known of {', '.join(unwatched_plurals)}"
-    changed = {kind: number for kind, (_, number) in results.items() if number}
-    return {kind: listing for kind, (listing, _) in results.items()}, changed, (warning,) if unwatched_plurals else ()
+    unwatched_plurals = [KINDS[kind].plural for kind, (_, change_count) in results.items() if change_count is None]
+    return _SynchronizedLists(
+        {kind: listing for kind, (listing, _) in results.items()},
+        changed={kind: change_count for kind, (_, change_count) in results.items() if change_count},
+        warnings=(
+            (f"changes while the cluster was read are unknown for {', '.join(unwatched_plurals)}",)
+            if unwatched_plurals
+            else ()
+        ),
+    )
 
 
 def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
@@ -350,12 +432,15 @@ def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[
 
 
 def _refresh_cached(server: Server, kind: str, cached_list: Listing) -> tuple[Listing, int]:
-    """Return a cached listing brought up to date, by watching or by listing it again. Raises ClusterError."""
+    """Return a cached listing brought up to date, by watching or by listing it again, and 0 as its number of changes.
+
+    Changes since it was cached do not count. Raises ClusterError.
+    """
     try:
         return catch_up(server, kind, cached_list)[0], 0
     except (RefusedError, BrokenOffError) as error:
         log.info("%s: listed again: %s", KINDS[kind].plural, error)
     try:
-        return read_path(server, kind, cached_list.path, cached_list.fields), 0
+        return read_list_at(server, kind, cached_list.path, cached_list.fields), 0
     except RefusedError as error:
         raise ClusterError(error.message, where=server.host, hint=RIGHTS) from None

@@ -34,8 +34,9 @@ class MetricName(NamedTuple):
 
     def applies_to(self, version: KubeVersion) -> bool:
         """Return whether a version uses this name."""
-        after = not self.since or version.minor >= KubeVersion.parse(self.since).minor
-        return after and not (self.until and version.minor >= KubeVersion.parse(self.until).minor)
+        if self.since and version.minor < KubeVersion.parse(self.since).minor:
+            return False
+        return not self.until or version.minor < KubeVersion.parse(self.until).minor
 
 
 class Metric(NamedTuple):
@@ -163,8 +164,8 @@ class MetricsReading:
     unusable: int = 0
     """The number of values that are not valid counts and were left out."""
 
-    def of(self, metric: str) -> Mapping[Labels, Histogram]:
-        """Return the histograms of a metric by labels."""
+    def get_histograms(self, metric: str) -> Mapping[Labels, Histogram]:
+        """Return the histograms of a metric by labels, or {} if it is missing."""
         return self.histograms.get(metric, {})
 
     def get_number(self, metric: str, labels: Labels = ()) -> float | None:
@@ -174,39 +175,42 @@ class MetricsReading:
     @property
     def version(self) -> str:
         """kube-scheduler's version, such as 1.36.2, or "" if it is unknown."""
-        return next(iter(self.numbers.get(BUILD, {})), ("",))[0].removeprefix("v")
+        for (git_version,) in self.numbers.get(BUILD, {}):
+            return git_version.removeprefix("v")
+        return ""
 
     def get_total(self, metric: str) -> float | None:
         """Return the sum of a counter or gauge over all labels, or None if it is unknown."""
-        number = self.numbers.get(metric)
-        return None if not number else sum(number.values())
+        values_by_labels = self.numbers.get(metric)
+        return sum(values_by_labels.values()) if values_by_labels else None
 
     @property
     def is_leader(self) -> bool | None:
         """Whether this scheduler is the leader and schedules pods, or None if that is unknown."""
         status = self.numbers.get(LEADS)
-        return None if not status else any(status.values())
+        return any(status.values()) if status else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the reading has no metric of kube-scheduler."""
-        own = {metric.key for metric in METRICS if not metric.shared}
-        return not any(self.histograms.get(key) or self.numbers.get(key) for key in own)
+        """Whether the reading has no metric that only kube-scheduler has."""
+        scheduler_keys = {metric.key for metric in METRICS if not metric.shared}
+        return not any(self.histograms.get(key) or self.numbers.get(key) for key in scheduler_keys)
 
     def explain_missing(self) -> dict[str, str]:
-        """Return the probable reason for each missing metric by name.
+        """Return the probable reason for each missing metric of kube-scheduler by its newest name.
 
         Metrics that have counted nothing are often missing.
         """
-        absent = [m for m in METRICS if not m.shared and m.key not in self.histograms and m.key not in self.numbers]
-        return {metric.names[0].text: self._explain_missing_metric(metric) for metric in absent}
+        present_keys = self.histograms.keys() | self.numbers.keys()
+        missing_metrics = [metric for metric in METRICS if not metric.shared and metric.key not in present_keys]
+        return {metric.names[0].text: self._explain_missing_metric(metric) for metric in missing_metrics}
 
     def _explain_missing_metric(self, metric: Metric) -> str:
-        """Return the probable reason why a metric is missing."""
+        """Return the probable reason why a metric is missing: its version, nothing to count, or an unknown reason."""
         try:
             version = KubeVersion.parse(self.version)
         except ValueError:
             version = None
         if version is not None and not any(name.applies_to(version) for name in metric.names):
-            return f"came with {metric.names[0].since}"
-        return "has counted nothing" if self.get_total(DISABLED) == 0 else "is not there"
+            return f"was added in {metric.names[0].since}"
+        return "has counted nothing" if self.get_total(DISABLED) == 0 else "is missing"

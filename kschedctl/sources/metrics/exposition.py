@@ -1,4 +1,4 @@
-"""Parser for the text of /metrics, and computation of metrics from one such text or the difference between two.
+"""Reading and parsing of the text of /metrics, and computation of metrics from one text or the difference between two.
 
 The text has no native histograms. Components write those only in the protobuf format, along with the classic ones.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kschedctl.errors import InputError
+from kschedctl.errors import ClusterError, InputError, UsageError
+from kschedctl.sources.documents.files import display_path, open_file
 from kschedctl.sources.live.http import shorten
 from kschedctl.sources.metrics.catalogue import (
     BUCKET_LABEL,
@@ -26,8 +29,13 @@ from kschedctl.sources.metrics.catalogue import (
     get_sample_names,
 )
 from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram
+from kschedctl.text.printable import strip_url
+
+if TYPE_CHECKING:
+    from kschedctl.sources.metrics.http import MetricsAccess
 
 IN_ORDER = "--metrics OLD --metrics NEW"
+"""A hint at the order of two readings."""
 Series = Mapping[tuple[tuple[str, str], ...], float]
 """The values of a metric, by sorted pairs of label and value."""
 
@@ -51,10 +59,12 @@ class Exposition:
 
 
 def compute_since_start(exposition: Exposition) -> MetricsReading:
-    """Compute the metrics since the scheduler started."""
-    started = exposition.get_start_time()
+    """Compute the metrics since the scheduler started. The length of the period is None if a time is unknown."""
+    started_at = exposition.get_start_time()
     read_at = exposition.read_at
-    seconds = read_at - started if read_at is not None and started is not None and read_at > started else None
+    seconds = None
+    if read_at is not None and started_at is not None and read_at > started_at:
+        seconds = read_at - started_at
     return _build_reading(exposition, exposition.samples, Period.START, seconds)
 
 
@@ -64,20 +74,30 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
     If the scheduler restarted in between, its metrics since then are returned, as PromQL treats decreasing counters.
     Raises InputError if the readings are in the wrong order.
     """
-    started = old.get_start_time(), new.get_start_time()
-    if started[0] is not None and started[1] is not None:
-        if started[0] > started[1] + 1:
-            raise InputError("of an older process than the first", where=new.source, hint=IN_ORDER)
-        restarted = started[1] > started[0] + 1
-        if not restarted and _has_decreased(old, new):
-            raise InputError("its counters are below the first's", where=new.source, hint=IN_ORDER)
-    else:
-        restarted = _has_decreased(old, new)
+    has_restarted = _has_restarted(old, new)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
-    if restarted:
+    if has_restarted:
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
+
+
+def _has_restarted(old: Exposition, new: Exposition) -> bool:
+    """Return whether the scheduler restarted between two readings, by its start time or else by its counters.
+
+    Raises InputError if the readings are in the wrong order.
+    """
+    old_start = old.get_start_time()
+    new_start = new.get_start_time()
+    if old_start is None or new_start is None:
+        return _has_decreased(old, new)
+    if old_start > new_start + 1:  # start times may differ by a second
+        raise InputError("from an older process than the first reading", where=new.source, hint=IN_ORDER)
+    if new_start > old_start + 1:
+        return True
+    if _has_decreased(old, new):
+        raise InputError("its counters are lower than in the first reading", where=new.source, hint=IN_ORDER)
+    return False
 
 
 def _iter_counter_names() -> Iterator[str]:
@@ -97,7 +117,7 @@ def _has_decreased(old: Exposition, new: Exposition) -> bool:
 
 
 def _subtract_counters(old: Mapping[str, Series], new: Mapping[str, Series]) -> dict[str, Series]:
-    """Return the newer samples with the older values of counters subtracted."""
+    """Return the newer samples with the older values of counters and histograms subtracted. Gauges are kept."""
     differences = dict(new)
     for name in _iter_counter_names():
         old_series = old.get(name, {})
@@ -112,20 +132,20 @@ def _build_reading(
     seconds: float | None,
     restarted: bool = False,
 ) -> MetricsReading:
-    """Build the metrics of a period from samples by name."""
+    """Build the metrics of a period from samples by name. Each metric has the first of its names with samples."""
     histograms = {}
     numbers = {}
     unusable = exposition.unusable
     for metric in METRICS + PROCESS_METRICS:
         for name in metric.names:
             if metric.kind is MetricKind.HISTOGRAM:
-                by_labels, unusable_count = _build_histograms(metric, name.text, samples)
+                histograms_by_labels, unusable_count = _build_histograms(metric, name.text, samples)
                 unusable += unusable_count
-                if by_labels:
-                    histograms[metric.key] = by_labels
+                if histograms_by_labels:
+                    histograms[metric.key] = histograms_by_labels
+                    break
             elif samples.get(name.text):
                 numbers[metric.key] = _sum_by_labels(metric, samples[name.text])
-            if metric.key in histograms or metric.key in numbers:
                 break
     return MetricsReading(
         exposition.source, period, histograms, numbers=numbers, seconds=seconds, restarted=restarted, unusable=unusable
@@ -133,7 +153,7 @@ def _build_reading(
 
 
 def _get_label_values(metric: Metric, labels: Mapping[str, str]) -> Labels:
-    """Return the values of the labels that distinguish the metric's series."""
+    """Return the values of the labels that distinguish the metric's series, with "" for missing labels."""
     return tuple(labels.get(label, "") for label in metric.labels)
 
 
@@ -184,13 +204,17 @@ def parse_bound(text: str) -> float:
 
 
 MAX_BYTES = 64 << 20
+"""The maximum size of a text."""
 MAX_SAMPLES = 200_000
 MAX_LINE_LENGTH = 4_096
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
-    """Parse the text of /metrics. Raises InputError with the number of an invalid line."""
+    """Parse the samples of the catalogue in the text of /metrics. Values that are not counts are left out.
+
+    Raises InputError with the number of an invalid line.
+    """
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
         name, labels, value = _parse_sample(line, f"{source}, line {number}")
@@ -198,11 +222,13 @@ def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> 
             raise InputError(f"more than {MAX_SAMPLES:,} samples of kube-scheduler", where=source)
         series = samples.setdefault(name, {})
         if labels in series:
-            hint = "one scheduler's text at a time"
-            raise InputError(f"{name} a second time with the same labels", where=f"{source}, line {number}", hint=hint)
+            problem = f"{name} occurs twice with the same labels"
+            hint = "give the text of one scheduler at a time"
+            raise InputError(problem, where=f"{source}, line {number}", hint=hint)
         series[labels] = value if value >= 0 and math.isfinite(value) else math.nan
     usable_samples = {
-        name: {key: v for key, v in series.items() if not math.isnan(v)} for name, series in samples.items()
+        name: {labels: value for labels, value in series.items() if not math.isnan(value)}
+        for name, series in samples.items()
     }
     unusable = sum(len(samples[name]) - len(series) for name, series in usable_samples.items())
     return Exposition(source, usable_samples, read_at, unusable)
@@ -213,7 +239,7 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError("not UTF-8: no text of metrics", where=source) from None
+        raise InputError("not UTF-8, so not a text of metrics", where=source) from None
     names = get_sample_names()
     for number, line in enumerate(text.split("\n"), 1):
         name = _NAME.match(line)
@@ -233,3 +259,62 @@ def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ..
         return sample.name, tuple(sorted(sample.labels.items())), float(sample.value)
     except (ValueError, IndexError, KeyError, OverflowError, StopIteration):
         raise InputError(f"not a sample: {shorten(line[:200])}", where=where) from None
+
+
+NO_SCHEDULER_METRIC = "contains no metric of kube-scheduler"
+
+
+def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
+    """Read metrics from one place, or from two places of which the first is the older reading.
+
+    ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
+    InputError, ClusterError, UsageError.
+    """
+    if len(places) > 2:
+        raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
+    first = _read_exposition(places[0], access)
+    if len(places) == 2:
+        second = _read_exposition(places[1], access)
+        seconds = None if window is None else float(window)
+        return _require_scheduler_metrics(compute_difference(first, second, seconds))
+    if window is None:
+        return compute_reading_since_start(first)
+    if not _is_url(places[0]):
+        raise UsageError("--window needs two readings, a URL or Prometheus", hint="--metrics OLD --metrics NEW")
+    time.sleep(window)
+    return _require_scheduler_metrics(compute_difference(first, _read_exposition(places[0], access)))
+
+
+def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
+    """Read an exposition from a file or URL. Raises InputError, ClusterError, UsageError."""
+    if not _is_url(place):
+        with open_file(place) as file:
+            body = file.read(MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=display_path(place))
+        return parse_exposition(body, display_path(place))
+    status, body = access.get(place)
+    if status != 200:
+        raise ClusterError(f"answers {status}", where=strip_url(place), hint="kube-scheduler's is at /metrics")
+    return parse_exposition(body, strip_url(place), time.time())
+
+
+def _is_url(place: str) -> bool:
+    """Return whether the place is an HTTP URL."""
+    return place.startswith(("http://", "https://"))
+
+
+def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
+    """Compute the metrics since the scheduler's start from one reading.
+
+    Raises InputError if the reading has no metric of kube-scheduler.
+    """
+    return _require_scheduler_metrics(compute_since_start(exposition))
+
+
+def _require_scheduler_metrics(measured: MetricsReading) -> MetricsReading:
+    """Return the reading. Raises InputError if it has no metric of kube-scheduler."""
+    if measured.is_empty:
+        hint = "give the text of kube-scheduler's /metrics"
+        raise InputError(NO_SCHEDULER_METRIC, where=measured.source, hint=hint)
+    return measured

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 SMALL_DELTA = 1e-12
 """The largest relative difference between the counts of two buckets that counts as a rounding error."""
-LEAST_NORMAL = 2.0**-1022
+MIN_NORMAL = 2.0**-1022
+"""The smallest positive float with full precision."""
 COARSEST, FINEST = -4, 8
 """The schemas of exponential buckets: the n-th ends at ``2 ** (n * 2 ** -schema)``."""
 
@@ -50,9 +51,8 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     if index == 0 and bound <= 0:
         return bound
     previous = merged[index - 1] if index else Bucket(0.0, 0.0)
-    return previous.bound + (bound - previous.bound) * _divide(
-        rank - previous.observations, count - previous.observations
-    )
+    share = _divide(rank - previous.observations, count - previous.observations)
+    return previous.bound + (bound - previous.bound) * share
 
 
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
@@ -78,7 +78,7 @@ def _merge_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 def _make_counts_ascending(buckets: Sequence[Bucket]) -> list[Bucket]:
-    """Raise counts that are below the count of the bucket before, and level out rounding errors."""
+    """Return the buckets with counts raised to the count of the bucket before, and without rounding errors."""
     repaired: list[Bucket] = []
     for bucket in buckets:
         previous_count = repaired[-1].observations if repaired else bucket.observations
@@ -91,22 +91,24 @@ def _are_almost_equal(a: float, b: float) -> bool:
     """Return whether two counts are equal except for a rounding error."""
     total = abs(a) + abs(b)
     difference = abs(a - b)
-    if a == 0 or b == 0 or total < LEAST_NORMAL:
-        return difference < SMALL_DELTA * LEAST_NORMAL
+    if a == 0 or b == 0 or total < MIN_NORMAL:
+        return difference < SMALL_DELTA * MIN_NORMAL
     return difference / total < SMALL_DELTA
 
 
 def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: float, total: float) -> float:
     """Estimate a quantile of a native histogram with ``count`` observations.
 
-    ``total`` is the sum of the observations, which is NaN if an observation is NaN. The zero bucket begins at 0 if
-    there are no negative buckets. The zero bucket and buckets with custom bounds are interpolated linearly.
+    ``total`` is the sum of the observations, which is NaN if an observation is NaN. The result is NaN if there are no
+    observations. The zero bucket begins at 0 if there are no negative buckets. The zero bucket and buckets with custom
+    bounds are interpolated linearly.
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
     sorted_buckets = sorted(bucket for bucket in buckets if bucket.observations)
     if not count > 0 or not sorted_buckets:
         return math.nan
+    # Like Prometheus, count from the nearer end, which is more precise. NaN is above all buckets, so count from below.
     forward = math.isnan(total) or q < 0.5
     rank = (q if forward else 1 - q) * count
     counted = 0.0
@@ -129,10 +131,12 @@ def _interpolate(bucket: NativeBucket, share: float, native_buckets: Sequence[Na
         if lower == -math.inf:
             lower = min(0.0, upper)
         return lower if upper == math.inf else lower + (upper - lower) * share
-    if lower <= 0 <= upper:
+    if lower <= 0 <= upper:  # the zero bucket
         other_buckets = [native_bucket for native_bucket in native_buckets if native_bucket != bucket]
-        lower = 0.0 if other_buckets and all(other.lower > 0 for other in other_buckets) else lower
-        upper = 0.0 if other_buckets and all(other.upper < 0 for other in other_buckets) else upper
+        if other_buckets and all(other.lower > 0 for other in other_buckets):
+            lower = 0.0
+        if other_buckets and all(other.upper < 0 for other in other_buckets):
+            upper = 0.0
         return lower + (upper - lower) * share
     low, high = math.log2(abs(lower)), math.log2(abs(upper))
     if lower > 0:
@@ -145,19 +149,19 @@ def have_exponential_bounds(buckets: Sequence[NativeBucket]) -> bool:
 
     Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential.
     """
-    ranged = [bucket for bucket in buckets if not bucket.lower <= 0 <= bucket.upper]
-    bounds = [(abs(bucket.lower), abs(bucket.upper)) for bucket in ranged]
-    if any(math.isinf(bound) for bucket in buckets for bound in bucket[:2]):
+    if any(math.isinf(bucket.lower) or math.isinf(bucket.upper) for bucket in buckets):
         return False
-    return not bounds or any(
-        all(_are_on_grid(*bound, schema) for bound in bounds) for schema in range(COARSEST, FINEST + 1)
+    nonzero_buckets = [bucket for bucket in buckets if not bucket.lower <= 0 <= bucket.upper]
+    return not nonzero_buckets or any(
+        all(_fits_schema(bucket, schema) for bucket in nonzero_buckets) for schema in range(COARSEST, FINEST + 1)
     )
 
 
-def _are_on_grid(a: float, b: float, schema: int) -> bool:
-    """Return whether two bounds are neighbors in a schema of exponential buckets."""
-    steps = sorted(math.log2(bound) * 2.0**schema for bound in (a, b))
-    return abs(steps[1] - round(steps[1])) < 1e-6 and abs(steps[1] - steps[0] - 1) < 1e-6
+def _fits_schema(bucket: NativeBucket, schema: int) -> bool:
+    """Return whether the bounds of a bucket are neighbors in a schema of exponential buckets."""
+    # In a schema, bound n is 2 ** (n * 2 ** -schema), so n is an integer and neighbors differ by 1.
+    low, high = sorted(math.log2(abs(bound)) * 2.0**schema for bound in (bucket.lower, bucket.upper))
+    return abs(high - round(high)) < 1e-6 and abs(high - low - 1) < 1e-6
 
 
 def _divide(part: float, whole: float) -> float:

@@ -24,8 +24,12 @@ from kschedctl.text.printable import strip_url
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
 
-SECONDS, IDLE_SECONDS, MOST_BYTES, CHUNK = 30.0, 10.0, 64 << 20, 1 << 16
-LONGEST_TOKEN = 1 << 16
+SECONDS, IDLE_SECONDS = 30.0, 10.0
+"""The time limits of a request, and between two reads."""
+MAX_BYTES = 64 << 20
+"""The maximum size of a response."""
+CHUNK_SIZE = 1 << 16
+MAX_TOKEN_LENGTH = 1 << 16
 PROXY = re.compile(r"/api/v1/namespaces/[^/]+/(pods|services)/[^/]+/proxy(/|$)")
 HINTS = {
     401: "--metrics-token-file names a file with a bearer token",
@@ -47,7 +51,11 @@ class MetricsAccess:
     _connections: dict[str, Connection] = field(default_factory=dict, repr=False)
 
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Send a GET request and return status and body. Raises ClusterError, InputError, UsageError."""
+        """Send a GET request and return status and body.
+
+        A URL of the API server's proxy is requested with the kubeconfig's credentials. Raises ClusterError if there is
+        no response, a redirect or a denial, InputError for unusable files, and UsageError for a text that is no URL.
+        """
         if not _is_server_url(url):
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
         connection = self._connect_to_proxy(url)
@@ -56,7 +64,7 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _connect_to_proxy(self, url: str) -> Connection | None:
-        """Connect to the API server if the URL is that of one of its proxies, or return None.
+        """Return the connection to the API server if the URL is that of one of its proxies, or else None.
 
         Raises the errors of ``connect``.
         """
@@ -65,27 +73,32 @@ class MetricsAccess:
         if "api" not in self._connections:
             self._connections["api"] = self.connect()
         connection = self._connections["api"]
-        is_same_host = url.startswith(f"{connection.server.host}/")
-        return connection if is_same_host and PROXY.match(urlsplit(url[len(connection.server.host) :]).path) else None
+        if not url.startswith(f"{connection.server.host}/"):
+            return None
+        path = urlsplit(url.removeprefix(connection.server.host)).path
+        return connection if PROXY.match(path) else None
 
     def _get_by_proxy(self, connection: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        """Send the request to a proxy on the API server. Raises ClusterError."""
+        """Send the request to a proxy of the API server, and return 200 and the body. Raises ClusterError."""
         try:
-            return 200, connection.server.get(url[len(connection.server.host) :], query)
+            return 200, connection.server.get(url.removeprefix(connection.server.host), query)
         except RefusedError as error:
             raise ClusterError(f"answers {error.code}: {error.message}", where=strip_url(url)) from None
 
     def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        """Send the request to the URL itself. Raises ClusterError, InputError."""
+        """Send the request to the URL itself, and return status and body. Raises ClusterError, InputError."""
         shown_url = strip_url(url)
         limit = Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._build_headers(url)
+        request_url = _remove_credentials(url)
+        if query:
+            request_url = f"{request_url}?{urlencode(query)}"
         try:
             with apply_limit(limit), warnings.catch_warnings():
-                warnings.simplefilter("ignore", InsecureRequestWarning)  # the user knows: --metrics-insecure
+                warnings.simplefilter("ignore", InsecureRequestWarning)  # the user chose --metrics-insecure
                 response = self._get_pool_manager().request(
                     "GET",
-                    f"{_remove_credentials(url)}?{urlencode(query)}" if query else _remove_credentials(url),
+                    request_url,
                     headers=headers,
                     timeout=urllib3.Timeout(connect=min(IDLE_SECONDS, self.seconds), read=min(30.0, self.seconds)),
                     preload_content=False,
@@ -105,7 +118,7 @@ class MetricsAccess:
         return response.status, body
 
     def _build_headers(self, url: str) -> dict[str, str]:
-        """Build the headers, with the credentials of the URL or of the token file. Raises InputError."""
+        """Build the headers, with the token of the token file or else the credentials of the URL. Raises InputError."""
         headers = {"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.1", "Accept-Encoding": "identity"}
         parts = urlsplit(url)
         if parts.username is not None:
@@ -124,7 +137,8 @@ class MetricsAccess:
                 message = getattr(error, "strerror", None) or "no PEM certificates"
                 raise InputError(message, where=str(self.ca_file), hint="--metrics-ca-file") from None
             if self.insecure:
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
             self._pool = enforce_limits(urllib3.PoolManager(num_pools=2, ssl_context=context))
         return self._pool
 
@@ -148,11 +162,11 @@ def _read_body(response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
     """Read the body of a response. Raises ClusterError if it is too large."""
     chunks = []
     size = 0
-    while chunk := response.read(CHUNK, decode_content=False):
+    while chunk := response.read(CHUNK_SIZE, decode_content=False):
         chunks.append(chunk)
         size += len(chunk)
-        if size > MOST_BYTES:
-            raise ClusterError(f"a response of more than {MOST_BYTES >> 20} MiB", where=shown_url)
+        if size > MAX_BYTES:
+            raise ClusterError(f"a response of more than {MAX_BYTES >> 20} MiB", where=shown_url)
     return b"".join(chunks)
 
 
@@ -160,17 +174,17 @@ def _read_token(path: str) -> str:
     """Read the bearer token in a file. Raises InputError, whose message does not show the token."""
     try:
         with Path(path).open("rb") as file:
-            token = file.read(LONGEST_TOKEN + 1).decode("ascii").strip()
+            token = file.read(MAX_TOKEN_LENGTH + 1).decode("ascii").strip()
     except (OSError, ValueError) as error:
-        message = getattr(error, "strerror", None) or "not ASCII: no token"
+        message = getattr(error, "strerror", None) or "not ASCII, so not a token"
         raise InputError(message, where=path, hint="--metrics-token-file") from None
-    if not token or len(token) > LONGEST_TOKEN or not token.isprintable() or " " in token:
-        raise InputError("no bearer token: want one word", where=path, hint="--metrics-token-file")
+    if not token or len(token) > MAX_TOKEN_LENGTH or not token.isprintable() or " " in token:
+        raise InputError("not a bearer token, which is one word", where=path, hint="--metrics-token-file")
     return token
 
 
 def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seconds: float) -> ClusterError:
-    """Build the error about a server that cannot be reached or does not answer in time."""
+    """Build the error for a server that cannot be reached, is not trusted or does not answer in time."""
     if limit.seconds_left() <= 0:
         return ClusterError(f"no complete response within {seconds:g} s", where=shown_url)
     if isinstance(error, LocationValueError):
@@ -182,6 +196,6 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
         cause = cause.removesuffix(")")
     message = strip_url(shorten(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
-        hint = "--metrics-ca-file names its authority; --metrics-insecure checks nothing"
+        hint = "name its certificate authority with --metrics-ca-file, or skip the check with --metrics-insecure"
         return ClusterError(f"no trusted connection: {message}", where=shown_url, hint=hint)
     return ClusterError(f"cannot be reached: {message}", where=shown_url)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from time import monotonic
 
 import msgspec
@@ -32,7 +32,10 @@ from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.text.printable import strip_url
 
 ALL_SECONDS = 120.0
-PART, BUCKETS, SUM, COUNT, NATIVE = "kschedctl_part", "bucket", "sum", "count", "native"
+"""The time limit for all queries together."""
+PART = "kschedctl_part"
+"""The label that a query adds to each part of a histogram, with one of the following values."""
+BUCKETS, SUM, COUNT, NATIVE = "bucket", "sum", "count", "native"
 _MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
 _MATCHERS = re.compile(f"{_MATCHER}(?:,{_MATCHER})*")
 
@@ -67,11 +70,10 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     left out. Raises ClusterError, UsageError, and InputError if Prometheus has no metric of kube-scheduler.
     """
     if matchers and not _MATCHERS.fullmatch(matchers):
-        raise UsageError(f"no matchers of labels: {matchers[:100]}", where="--prometheus-labels", hint='job="x",…')
+        raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')
     if "?" in url or "#" in url:
-        raise UsageError(
-            f"not a base URL: {strip_url(url)}", where="--prometheus", hint="such as http://prometheus:9090"
-        )
+        problem = f"not a base URL: {strip_url(url)}"
+        raise UsageError(problem, where="--prometheus", hint="such as http://prometheus:9090")
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
     unusable = 0
@@ -81,7 +83,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             continue
         for name in metric.names:
             if monotonic() > deadline:
-                raise ClusterError(f"not all was answered within {ALL_SECONDS:g} s", where=strip_url(url))
+                raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
             samples = _run_query(access, url, build_query(metric, name.text, window, matchers))
             if metric.kind is MetricKind.HISTOGRAM:
                 histograms[metric.key], unusable_count = _read_histograms(metric, samples)
@@ -94,7 +96,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     numbers = {key: value for key, value in numbers.items() if value}
     reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
     if reading.is_empty:
-        hint = "does it scrape kube-scheduler? --prometheus-labels name which, --window how far back"
+        hint = "does it scrape kube-scheduler? See --prometheus-labels and --window"
         raise InputError("it has no metric of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
 
@@ -102,34 +104,41 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
 def build_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
     """Build the PromQL query for a metric.
 
-    Gauges are the leader's if it is known which instance leads, because other instances' queues only grow.
+    Counters and histograms are increases in the last ``window`` seconds. Gauges are the leader's if it is known which
+    instance leads, because other instances' queues only grow.
     """
-    by = ", ".join(metric.labels)
+    labels = ", ".join(metric.labels)
     if metric.kind is MetricKind.GAUGE:
-        selected = f"{name}{{{matchers}}}"
-        of_leader = f"{selected} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
-        return f"max by ({by}) ({of_leader}) or max by ({by}) ({selected})"
+        series = f"{name}{{{matchers}}}"
+        leader_series = f"{series} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
+        return f"max by ({labels}) ({leader_series}) or max by ({labels}) ({series})"
     if metric.kind is MetricKind.COUNTER:
-        return f"sum by ({by}) (increase({name}{{{matchers}}}[{window}s]))"
-    parts = {BUCKETS: f"{name}_bucket", SUM: f"{name}_sum", COUNT: f"{name}_count", NATIVE: name}
-    labels = {BUCKETS: ", ".join((BUCKET_LABEL, *metric.labels))}
-    return " or ".join(
-        f"label_replace(sum by ({labels.get(part, by)}) (increase({series}{{{matchers}}}[{window}s])), "
-        f'"{PART}", "{part}", "", "")'
-        for part, series in parts.items()
-    )
+        return _build_increase_query(name, labels, window, matchers)
+    bucket_labels = ", ".join((BUCKET_LABEL, *metric.labels))
+    queries = {
+        BUCKETS: _build_increase_query(f"{name}_bucket", bucket_labels, window, matchers),
+        SUM: _build_increase_query(f"{name}_sum", labels, window, matchers),
+        COUNT: _build_increase_query(f"{name}_count", labels, window, matchers),
+        NATIVE: _build_increase_query(name, labels, window, matchers),
+    }
+    return " or ".join(f'label_replace({query}, "{PART}", "{part}", "", "")' for part, query in queries.items())
+
+
+def _build_increase_query(series: str, labels: str, window: int, matchers: str) -> str:
+    """Build the PromQL query for the increase of a series in the last ``window`` seconds, added up by labels."""
+    return f"sum by ({labels}) (increase({series}{{{matchers}}}[{window}s]))"
 
 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
-    """Run an instant query and return its samples. Raises ClusterError."""
+    """Run an instant query and return its samples. Raises ClusterError, InputError, UsageError."""
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:
         response = decode_json(body, _Response)
         if response.status != "success":
-            raise ClusterError(f"refuses a query: {shorten(response.error)}", where=where)
+            raise ClusterError(f"rejects a query: {shorten(response.error)}", where=where)
         if response.data.result_type != "vector":
-            raise ClusterError("answers a query with no vector", where=where)
+            raise ClusterError("does not answer a query with a vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         message = f"answers {status}, and not" if status != 200 else "does not answer"
@@ -137,23 +146,23 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
 
 
 def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
-    """Read the values of a counter or gauge by its labels, and count the unusable ones."""
+    """Return the usable values of a counter or gauge by labels, and the number of unusable values."""
     values = {_get_label_values(metric, sample): _parse_count(sample.value[1]) for sample in samples if sample.value}
     usable = {labels: value for labels, value in values.items() if not math.isnan(value)}
     return usable, len(values) - len(usable)
 
 
 def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
-    """Read the histograms of a metric by labels, native ones if they exist, and count unusable values."""
+    """Return the histograms of a metric by labels, native ones if they exist, and the number of unusable values."""
     histograms: dict[Labels, Histogram] = {}
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
     for sample in samples:
-        labels = _get_label_values(metric, sample)
-        part = sample.metric.get(PART, "")
         if sample.histogram is not None:
             continue
+        labels = _get_label_values(metric, sample)
+        part = sample.metric.get(PART, "")
         value = _parse_count(sample.value[1]) if sample.value else math.nan
         bound = parse_bound(sample.metric.get(BUCKET_LABEL, "")) if part == BUCKETS else 0.0
         if math.isnan(value) or math.isnan(bound):
@@ -163,30 +172,33 @@ def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Label
         else:
             totals[labels, part] = value
     for labels, label_buckets in buckets.items():
-        highest = sum(bucket.observations for bucket in label_buckets if bucket.bound == math.inf)
-        count = totals.get((labels, COUNT), highest)
+        highest_count = sum(bucket.observations for bucket in label_buckets if bucket.bound == math.inf)
+        count = totals.get((labels, COUNT), highest_count)
         histograms[labels] = ClassicHistogram(tuple(label_buckets), count, totals.get((labels, SUM), math.nan))
-    natives = (
-        (_get_label_values(metric, sample), sample.histogram[1]) for sample in samples if sample.histogram is not None
-    )
-    return histograms | {labels: _build_native_histogram(histogram) for labels, histogram in natives}, unusable
+    for sample in samples:
+        if sample.histogram is not None:
+            _, native_histogram = sample.histogram
+            histograms[_get_label_values(metric, sample)] = _build_native_histogram(native_histogram)
+    return histograms, unusable
 
 
 def _build_native_histogram(histogram: _Native) -> NativeHistogram:
-    """Build a native histogram from its document."""
-    parse: Callable[[str], float] = parse_bound
-    bounded = [NativeBucket(parse(low), parse(high), _parse_count(count)) for _, low, high, count in histogram.buckets]
-    usable = tuple(bucket for bucket in bounded if not any(map(math.isnan, bucket)))
+    """Build a native histogram from its document, without buckets that have an invalid bound or count."""
+    buckets = [
+        NativeBucket(parse_bound(lower), parse_bound(upper), _parse_count(count))
+        for _, lower, upper, count in histogram.buckets
+    ]
+    usable_buckets = tuple(bucket for bucket in buckets if not any(map(math.isnan, bucket)))
     count = _parse_count(histogram.count)
-    return NativeHistogram(usable, 0.0 if math.isnan(count) else count, parse(histogram.sum))
+    return NativeHistogram(usable_buckets, 0.0 if math.isnan(count) else count, parse_bound(histogram.sum))
 
 
 def _get_label_values(metric: Metric, sample: _Sample) -> Labels:
-    """Return the values of the labels that distinguish the metric's series."""
+    """Return the values of the labels that distinguish the metric's series, with "" for missing labels."""
     return tuple(sample.metric.get(label, "") for label in metric.labels)
 
 
 def _parse_count(text: str) -> float:
-    """Parse a count. Return NaN for anything else."""
+    """Parse a count, or return NaN for a text that is not a finite number of at least 0."""
     value = parse_bound(text)
     return value if value >= 0 and math.isfinite(value) else math.nan

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.validation import ValidationOptions
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
-from kschedctl.cluster import drop_nulls
 
 Json = dict[str, Any]
 AFFINITY_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -32,10 +32,10 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 NO_SENSE = {
     "priority=one": 'as if: priority "one" is not a number',
-    "priority=2147483648": "as if: priority 2147483648 is out of the range of int32",
+    "priority=2147483648": "as if: priority 2147483648 is out of range: it must be a 32-bit integer",
     "cpu=lots": "as if: cpu: quantities must match the regular expression",
     "cpu=-1": "as if: cpu: -1 is negative",
-    "cpi=1": 'as if: "cpi" is not a resource that scheduling knows',
+    "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
     "nonsense": 'as if: "nonsense" is not NAME=VALUE',
     "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
     "class=nope": 'no PriorityClass "nope" (there are: batch-low,',

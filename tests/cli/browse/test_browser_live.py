@@ -40,7 +40,7 @@ WAITING = ("p01-cpu", "p02-memory", "p05-taint", "p11-spread", "p23-never", "p29
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten all waiting times and searches that no test here looks at."""
     monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(live_follow, "MAX_WAIT", 0.02)
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
     monkeypatch.setattr(

@@ -97,13 +97,13 @@ FAULTS = {
         "audit-latency-backoff-queue",
         "warning",
         {"queues": queues(active=3, backoff=400)},
-        ("400 pods wait to be tried again, 3 are ready",),
+        ("400 pods in back-off, 3 are ready",),
     ),
     "many fit nowhere": (
         "audit-latency-unschedulable-queue",
         "warning",
         {"queues": queues(active=0, unschedulable=501)},
-        ("501 pods fit on no node, 5,000 run",),
+        ("501 pods fit on no node, 5,000 are running",),
     ),
     "found by the flush": (
         "audit-latency-flushed",
@@ -127,7 +127,7 @@ FAULTS = {
         "audit-latency-hint-errors",
         "warning",
         {"more": histogram("scheduler_queueing_hint_execution_duration_seconds", (0.1,), {0.01: 2}, **HINT)},
-        ("2 Error, 50 QueueSkip: of NodeAffinity",),
+        ("2 Error, 50 QueueSkip (errors in NodeAffinity)",),
     ),
     "vain preemption": (
         "audit-latency-vain-preemption",
@@ -230,9 +230,9 @@ def test_without_grounds_nothing_is_sound(left_out: str) -> None:
 def test_what_came_with_a_later_version_is_told() -> None:
     build = 'kubernetes_build_info{git_version="v1.31.4"} 1\n'
     missing = section({"attempts": SOUND["attempts"], "build": build}).missing
-    assert missing["scheduler_inflight_events"] == "came with 1.32"
-    assert missing["scheduler_pod_scheduled_after_flush_total"] == "came with 1.36"
-    assert missing["scheduler_pending_pods"] == "is not there"
+    assert missing["scheduler_inflight_events"] == "was added in 1.32"
+    assert missing["scheduler_pod_scheduled_after_flush_total"] == "was added in 1.36"
+    assert missing["scheduler_pending_pods"] == "is missing"
 
 
 @pytest.mark.parametrize(("nodes", "told"), [(100, []), (None, []), (97, ["100 in the scheduler's cache, 97 in"])])

@@ -232,7 +232,7 @@ def test_a_name_that_nobody_is_known_to_serve_is_told() -> None:
     """The pods that wait for it are a finding of what is pending."""
     made = section(FRESH, pod("a", "mine"))
     assert get_severities(made) == {}
-    assert made.headline.endswith("; 1 pod names a scheduler that is not known")
+    assert made.headline.endswith("; 1 pod names an unknown scheduler")
     assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
 
 

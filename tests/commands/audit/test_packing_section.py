@@ -107,7 +107,7 @@ def test_a_pending_pod_that_could_use_it_is_looked_at_too() -> None:
 def test_a_cluster_with_room_for_its_pods_strands_nothing() -> None:
     found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
     assert (found.state, found.stranded, found.undecided) == ("sound", (), False)
-    assert found.headline == "no free capacity is stranded; 1 of 2 nodes tried can go"
+    assert found.headline == "no free capacity is stranded; 1 of 2 nodes tried can be removed"
 
 
 def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
@@ -132,7 +132,7 @@ def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "budgeted", "why"),
-    [("ReplicaSet", True, "allows no disruption now"), ("", False, "nothing recreates it")],
+    [("ReplicaSet", True, "allows no disruption now"), ("", False, "no controller recreates it")],
 )
 def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
     budget = {
@@ -152,7 +152,7 @@ def test_not_all_are_tried_and_that_is_said() -> None:
     objects = [node(f"n{i}") for i in range(5)] + [p for i in range(5) for p in pods("web", 1, f"n{i}", "4", kind="")]
     found = section(objects, TrialLimits(nodes=2, pods=0))
     assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
-    assert "0 of 2 nodes tried can go" in found.headline
+    assert "0 of 2 nodes tried can be removed" in found.headline
     assert section(objects, TrialLimits(nodes=0, pods=3)).tried == 3
     assert section(objects, TrialLimits(nodes=0, pods=0)).tried == 5
 

@@ -109,8 +109,8 @@ def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
     found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
     (finding,) = found.findings
     assert finding.severity == "warning"
-    last = "refused for 10m, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
-    assert finding.message == f"fits on n1 now; waits for 12m; {last}"
+    last = "rejected for 10m, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
+    assert finding.message == f"fits on n1 now; pending for 12m; {last}"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_events_tell_when_it_was_tried_last(times: list[str], severity: str, att
     said = found.waiting[0].last_said
     assert said
     assert (finding.severity, said.attempts, said.message) == (severity, attempts, f"said at {times[-1]}")
-    assert "refused 2 times or more, the scheduler last said" in finding.message
+    assert "rejected at least 2 times, the scheduler last said" in finding.message
 
 
 def test_a_series_of_events_is_written_seldom() -> None:
@@ -137,7 +137,7 @@ def test_a_series_of_events_is_written_seldom() -> None:
     series = {"count": 7, "lastObservedTime": "2026-05-06T09:05:00Z"}
     (finding,) = section(node("n1"), waits, event("fits", LONG_AGO, series=series)).findings
     assert finding.severity == "warning"
-    assert "refused 7 times or more" in finding.message
+    assert "rejected at least 7 times" in finding.message
 
 
 def test_events_of_an_earlier_pod_of_the_name_tell_nothing() -> None:

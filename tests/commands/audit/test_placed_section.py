@@ -234,9 +234,9 @@ def test_what_kubelets_refused() -> None:
     assert made.refused[0].message == "Pod was rejected: a-2"
     first, second = made.findings
     assert first.message == (
-        "2 pods failed, the last 30m ago, on n1, n2; 1 pod more of which only events are left; Pod was rejected: a-2"
+        "2 pods failed, the last 30m ago, on n1, n2; 1 pod more known only from events; Pod was rejected: a-2"
     )
-    assert (first.severity, second.message) == ("warning", "1 pod of which only events are left")
+    assert (first.severity, second.message) == ("warning", "1 pod known only from events")
     assert get_severities(*SOUND, build_failed_pod("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}
 
 

@@ -72,7 +72,7 @@ SOUND = (
 def test_users_in_the_top_tier_with_room_for_more_are_sound() -> None:
     found = section(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
-    assert found.headline == "2 tiers; 2 more of high evict nobody"
+    assert found.headline == "2 tiers; 2 more pods of high would preempt no pod"
 
 
 def test_the_figures_of_tiers() -> None:
@@ -204,7 +204,7 @@ def test_who_waits_while_lower_tiers_run_starves() -> None:
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
     assert starving.preemption == "not eligible due to preemptionPolicy=Never."
     assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
-    assert found.headline == "2 tiers; 1 starved"
+    assert found.headline == "2 tiers; 1 pod starving"
 
 
 def test_nobody_starves_before_the_threshold() -> None:

@@ -96,7 +96,7 @@ def test_nothing_was_missed_where_a_pod_still_fits_nowhere() -> None:
         node("n1"), waiting("large", cpu="9"), earlier=scheduler(node("n1", cpu="2"), waiting("large", cpu="9"))
     )
     assert (found.changes, found.between, found.findings, found.state) == (1, (), (), "sound")
-    assert found.headline.endswith("none was missed since the earlier moment")
+    assert found.headline.endswith("no wake-up missed since the earlier time")
 
 
 def test_a_pod_that_events_should_have_moved_and_that_still_waits() -> None:
@@ -106,7 +106,7 @@ def test_a_pod_that_events_should_have_moved_and_that_still_waits() -> None:
         found = section(node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
         (finding,) = found.findings
         assert (finding.rule, finding.severity) == ("audit-queue-woken-in-vain", severity)
-        assert "Node n1 changed (NodeResourcesFit) woke it, and it waits" in finding.message
+        assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in finding.message
         assert [(each.pod, each.fits, each.missed) for each in found.between] == [("d/large", ("n1",), False)]
 
 
@@ -119,7 +119,7 @@ def test_a_pod_that_nothing_told_the_scheduler_about() -> None:
     )
     (finding,) = found.findings
     assert (finding.rule, finding.severity, finding.object) == ("audit-queue-missed", "error", "Pod d/joins")
-    assert "but it heard of nothing that changed" in finding.message
+    assert "but nothing changed that the scheduler watches" in finding.message
     assert (found.state, found.unheard) == ("findings", 1)
 
 

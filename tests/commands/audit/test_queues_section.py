@@ -119,7 +119,7 @@ def test_long_waits_are_reported_by_queue_with_the_reason() -> None:
         ("ai/new", "a", "10m"),
     ]
     assert list_findings(section) == [("waiting", "Workload ai/lost"), ("waiting", "ClusterQueue a")]
-    assert section.findings[0].message == "waits for 4h: LocalQueue ai/absent does not exist"
+    assert section.findings[0].message == "pending for 4h: LocalQueue ai/absent does not exist"
     assert section.findings[1].message.startswith("1 Workload waits long, ai/old for 3h: pod set main needs 4 ")
     assert section.headline == "3 Workloads wait in 1 ClusterQueue, ai/lost for 4h"
 
@@ -181,7 +181,7 @@ def test_flavors_without_workloads_are_notes() -> None:
     running = build_workload("w", "a", 8, admitted=EARLY)
     section = build_section(FLAVOR, unused, without_quota, *build_queue("a", 8), *build_queue("b", 8, "h100"), running)
     assert [(f.object, f.severity, f.message) for f in section.findings] == [
-        ("ResourceFlavor h100", "note", "b has quota in it, and no Workload holds any"),
+        ("ResourceFlavor h100", "note", "b has quota in it, but no Workload holds any"),
         ("ResourceFlavor l4", "note", "no ClusterQueue has quota in it"),
     ]
     assert section.state == "sound"

@@ -31,5 +31,5 @@ def test_a_pod_that_older_ones_leave_no_room_is_said_to_wait_for_room() -> None:
     """Two pods of 2 cores take the node's 4; the third fits only by itself."""
     pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
     (text,) = advice(node("n1"), *pods, name="d/p2")
-    assert "not beside the pods that are tried before it" in text
+    assert "not together with the pods that are tried before it" in text
     assert "tries again" not in text

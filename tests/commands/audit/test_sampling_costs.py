@@ -115,7 +115,7 @@ def test_a_lower_percentage_is_advised_where_it_spares_looks() -> None:
     """Of 400 nodes alike 47 % are 188; 25 % are the 100 that are looked at at least."""
     found = scheduler(400, -1, pod("web"))
     report = costs(found)
-    assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes a pod, not 188; 0.0 points lost"
+    assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes per pod instead of 188; 0.0 points lost"
     assert report.profiles[0].advice.verdict == "lower"
 
 
@@ -142,13 +142,13 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
 @pytest.mark.parametrize(
     ("found", "headline"),
     [
-        (scheduler(99, 7, pod("web")), "All nodes are looked at, whatever is set: there are fewer than 100"),
-        (scheduler(99, 7), "All nodes are looked at, whatever is set: there are fewer than 100"),
+        (scheduler(99, 7, pod("web")), "All nodes are evaluated, whatever is set: there are fewer than 100"),
+        (scheduler(99, 7), "All nodes are evaluated, whatever is set: there are fewer than 100"),
         (
             scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
-            "percentageOfNodesToScore is adaptive (50 %); no pod fits to tell its cost by",
+            "percentageOfNodesToScore is adaptive (50 %); no pod fits by which to measure its cost",
         ),
-        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50 %); no pod fits to tell its cost by"),
+        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50 %); no pod fits by which to measure its cost"),
         (
             scheduler(120, 7, pod("web"), config=configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}})),
             "The first node that fits is taken: no plugin scores nodes",
@@ -218,4 +218,4 @@ def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str)
     [section] = run_sections(AuditedCluster(found), ["sampling"]).sections
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
-        assert "144 of 300 nodes are looked at, and a pod loses 52.0 points" in section.findings[0].message
+        assert "144 of 300 nodes are evaluated, and a pod loses 52.0 points" in section.findings[0].message

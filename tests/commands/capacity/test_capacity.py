@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kueue_objects import NODES as GPU_NODES
+from kueue_objects import build_flavor, build_local_queue, build_manifest, build_queue
 from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
@@ -154,3 +156,44 @@ def test_waiting_pods_of_lower_priority_are_not_ahead() -> None:
 def test_waiting_pods_that_fit_nowhere_take_no_room() -> None:
     (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="5")])
     assert (shape.fits, shape.ahead) == (5, ())
+
+
+def _count_gpus(quota: int, *manifests: Json, **options: object) -> ShapeCapacity:
+    """Count how many pods with 1 GPU each fit on 2 nodes with 4 GPUs, within a quota of Kueue."""
+    (shape,) = fits(
+        *manifests, objects=[build_flavor("gpu"), build_queue(quota=quota), build_local_queue(), *GPU_NODES], **options
+    )
+    return shape
+
+
+def test_the_quota_of_kueue_counts_for_jobs_together() -> None:
+    shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
+    assert (shape.fits, shape.by_quota, shape.most, shape.flavors) == (8, 5, 5, "flavor gpu")
+    assert "needs 6 nvidia.com/gpu, flavor gpu has 5 of 5 free" in shape.beyond_quota
+    assert shape.describe_quota.startswith(
+        "Kueue's quota ends first: only 5 are admitted in flavor gpu; with one more it waits"
+    )
+
+
+def test_the_quota_of_kueue_counts_each_pod_of_a_deployment() -> None:
+    shape = _count_gpus(3, build_manifest(gpus=1, pods=1, kind="Deployment"))
+    assert (shape.fits, shape.by_quota) == (8, 3)
+
+
+def test_enough_quota_of_kueue_changes_nothing() -> None:
+    shape = _count_gpus(12, build_manifest(gpus=1, pods=1))
+    assert (shape.most, shape.describe_quota) == (8, "Kueue admits all of them in flavor gpu")
+    assert (
+        _count_gpus(12, build_manifest(gpus=1, pods=1), most=2).describe_quota
+        == "Kueue admits all of them in flavor gpu"
+    )
+
+
+def test_no_quota_of_kueue_means_that_none_fits() -> None:
+    shape = _count_gpus(0, build_manifest(gpus=1, pods=1))
+    assert shape.most == 0
+    assert shape.describe_quota.startswith("Kueue admits none: it waits for quota in ClusterQueue cq")
+
+
+def test_a_pod_without_a_queue_has_no_quota_of_kueue() -> None:
+    assert _count_gpus(0, pod("p")).by_quota is None

@@ -180,7 +180,7 @@ def test_a_budget_whose_status_is_out_of_date_allows_nothing(observed: int, sick
     report = drained([node("n1"), node("n2"), changed, replica("r1", "n1"), sick("r2")], "n1")
     assert {moved.pod for moved in report.moved} == ({"d/r1", "d/r2"} if sick_too else {"d/r2"})
     if not sick_too:
-        assert "d/b was changed, and its status does not tell of that yet" in report.blocked[0].why
+        assert "d/b was changed, and its status is not up to date yet" in report.blocked[0].why
 
 
 def test_a_successor_of_a_sick_pod_lets_a_healthy_one_go() -> None:

@@ -233,7 +233,7 @@ def test_a_gang_of_coscheduling_that_fits() -> None:
 
 def test_a_gang_of_coscheduling_that_is_not_complete() -> None:
     report = explain(*map(of_coscheduling, "ab"), group(COSCHEDULING, 4), config=CONFIG)
-    assert report["headline"] == "its gang train has 2 of the 4 pods that it needs: none is tried before"
+    assert report["headline"] == "its gang train has 2 of the 4 pods that it needs: no pod is tried before"
     assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
 
 
@@ -354,7 +354,8 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert " ".join(page.split()).startswith(first)
     words = " ".join(page.split())
     assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 is missing" in words
-    told = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, of 4 at the least; queue research"
+    fitting = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, which needs at least 4"
+    told = f"{fitting}; queue research"
     assert told in words
     assert "Terminating" in page
     assert "Remedies" not in page
@@ -450,7 +451,8 @@ def test_a_deadlock_is_named_everywhere(project: str, capsys: pytest.CaptureFixt
     for command in (["explain", "ml/one-1"], ["explain", "-A"], ["audit", "--section", "pending"]):
         main([*command, *options])
         page = " ".join(capsys.readouterr().out.split())
-        held = "deadlock: 1 of the 2 pods of its gang one holds a node, and the rest needs those that gang ml/two holds"
+        holds = "deadlock: 1 of the 2 pods of its gang one holds a node"
+        held = f"{holds}, and its other pods need the nodes that gang ml/two holds"
         assert held in page, command
-        told = "Suspend or delete ml/two: replayed, ml/one fits in its room; or the other way round"
+        told = "Suspend or delete ml/two: in a replay, ml/one then fits in its place; or the other way round"
         assert (told in page) == (command[-1] != "-A"), command

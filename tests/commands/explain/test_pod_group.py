@@ -68,7 +68,7 @@ def test_who_is_missing() -> None:
     gated = member(2, schedulingGates=[{"name": "wait"}])
     report = explain([*NODES, group(5), member(0), member(1), gated])
     assert report["verdict"] == "Gated"
-    assert report["headline"] == "its gang train has 3 of the 5 pods that it needs: none is tried before"
+    assert report["headline"] == "its gang train has 3 of the 5 pods that it needs: no pod is tried before"
     assert (report["podGroup"]["verdict"], report["podGroup"]["missing"]) == ("Incomplete", 2)
     reasons = {each["pod"]: each["message"] for each in report["podGroup"]["members"]}
     assert reasons["ml/train-2"] == "waiting for scheduling gates: [wait]"
@@ -130,7 +130,7 @@ def job(parallelism: int) -> Json:
         (3, 0, "Schedulable", "would be scheduled with its gang train: such as on node n"),
         (4, 0, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
         (4, 1, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
-        (5, 0, "Gated", "its gang train has 4 of the 5 pods that it needs: none is tried before"),
+        (5, 0, "Gated", "its gang train has 4 of the 5 pods that it needs: no pod is tried before"),
     ],
     ids=["all fit", "all but one", "one is there, and counts once", "too few are made"],
 )
@@ -188,7 +188,7 @@ def test_victims_of_the_group() -> None:
         report = explain([*NODES, group(3), running, *map(member, range(3))], gates)
         assert report["podGroup"]["verdict"] == "WaitsForPreemption"
         assert report["podGroup"]["victims"] == ["ml/low"]
-        assert report["headline"] == "its pod group train fits once 1 pod made room for it"
+        assert report["headline"] == "its pod group train fits once 1 pod has made room for it"
 
 
 def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
@@ -199,9 +199,10 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     objects = [NODES[0], group(2), member(0, nodeName="n1"), member(1), *other]
     report = explain(objects)
     assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
-    held = "deadlock: 1 of the 2 pods of its gang train holds a node, and the rest needs those that gang ml/other holds"
+    holds = "deadlock: 1 of the 2 pods of its gang train holds a node"
+    held = f"{holds}, and its other pods need the nodes that gang ml/other holds"
     assert report["headline"].startswith(held)
-    told = "Suspend or delete ml/other: replayed, ml/train fits in its room; or the other way round"
+    told = "Suspend or delete ml/other: in a replay, ml/train then fits in its place; or the other way round"
     assert [(each["kind"], each["text"]) for each in report["advice"]] == [("EndDeadlock", told)]
     assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
     assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []

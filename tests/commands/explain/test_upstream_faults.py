@@ -60,7 +60,7 @@ def test_scores_count_too() -> None:
     report = explain_pod(build_anti_affinity(NOT_IN, preferred=True))
     assert report.normalized["InterPodAffinity"] == {"n1": 0, "n2": 100}
     (said,) = report.upstream_faults
-    assert said.endswith("; otherwise the scores would be others")
+    assert said.endswith("; otherwise the scores would differ")
 
 
 def test_until_1_33_it_did_what_is_documented() -> None:

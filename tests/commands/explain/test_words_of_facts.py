@@ -69,8 +69,8 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
     name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
     assert fact(explain_pod(node("n1"), pod("p", **terms)), "NodeAffinity") == (
-        "topology.kubernetes.io/zone In [b, c] wanted, a found and retired Exists wanted, no such label found; "
-        "or metadata.name In [n9] wanted"
+        "needs topology.kubernetes.io/zone In [b, c], has a, and needs retired Exists, has no such label; "
+        "or needs metadata.name In [n9]"
     )
 
 

@@ -12,10 +12,10 @@ import yaml
 
 import kschedctl
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.queueing import KueueRelease
 from kschedctl.cli.main import main
 from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.feature_gates import KueueRelease
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
 
 GPU = "nvidia.com/gpu"

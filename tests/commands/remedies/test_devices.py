@@ -38,7 +38,7 @@ N1 = [node("n1"), GPU]
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "fewer devices than asked for": (
         [*N1, devices("n1", {}, {}), resource_claim("want", request(count=3))],
-        {"FewerDevices": "Recreate ResourceClaim d/want, asking for 2 devices instead of 3 (request r)"},
+        {"FewerDevices": "Recreate ResourceClaim d/want, requesting 2 devices instead of 3 (request r)"},
     ),
     "not all devices are free": (
         [
@@ -48,8 +48,8 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(resource_claim("have", request()), "n1", "gpu-0"),
         ],
         {
-            "FewerDevices": "Recreate ResourceClaim d/want, asking for 1 device instead of all (request r)",
-            "FreeDevices": "Give the devices of ResourceClaim d/have back, which no pod uses",
+            "FewerDevices": "Recreate ResourceClaim d/want, requesting 1 device instead of all (request r)",
+            "FreeDevices": "Free the devices of ResourceClaim d/have, which no pod uses",
         },
     ),
     "a pod has the device": (
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the claim selects others": (
         [*N1, devices("n1", SMALL), resource_claim("want", PICKY)],
-        {"DropDeviceSelector": "Recreate ResourceClaim d/want, without the condition device.attributes["},
+        {"DropDeviceSelector": "Recreate ResourceClaim d/want, without the selector device.attributes["},
     ),
     "the device is tainted by its driver": (
         [*N1, devices("n1", BROKEN), resource_claim("want", request())],
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             devices("n1", SMALL, attributes(model="big")),
             resource_claim("want", request("r"), request("s"), constraints=SAME),
         ],
-        {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that devices have the same"},
+        {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that all devices"},
     ),
     "one request of two is filled": (
         [*N1, device_class("net"), devices("n1", {}), resource_claim("want", request(), request("s"))],
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             devices("n1", {}),
             allocated(resource_claim("want", request()), "gone", "gpu-0"),
         ],
-        {"FreeDevices": "Recreate ResourceClaim d/want, so that it gets devices where the pod goes"},
+        {"FreeDevices": "Recreate ResourceClaim d/want, so that its devices are allocated where the pod can run"},
     ),
     "the class is not there": (
         [*N1, devices("n1", {}), resource_claim("want", request(of="gpus"))],
@@ -187,12 +187,12 @@ def test_a_template_is_made_anew_with_its_claim() -> None:
     }
     asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     waiting = [*N1, devices("n1", {}, {}), template, asked]
-    made = "Let the resourceclaim controller of kube-controller-manager make the claim of template t"
+    made = "Let the resourceclaim controller of kube-controller-manager create the claim from template t"
     assert by_kind(waiting)["GenerateResourceClaim"].summary == made
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
     own = resource_claim("asked-g", request(count=2), owner="asked")
     fewer = by_kind([*N1, devices("n1", {}), template, own, asked])["FewerDevices"]
-    what = "asking for 1 device instead of 2 (request r)"
+    what = "requesting 1 device instead of 2 (request r)"
     assert fewer.summary == f"Recreate ResourceClaimTemplate d/t and the pod's claim, {what}"
     assert [change["kind"] for change in fewer.changes] == ["ResourceClaimTemplate", "ResourceClaim"]
     first, last = fewer.commands
@@ -240,7 +240,7 @@ def test_a_resource_that_no_node_has() -> None:
     asked = pod()
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
     remedy = by_kind([*N1, devices("n1", {}), asked])["BackResource"]
-    assert remedy.summary == "Let the devices of DeviceClass gpu stand for a.b/gpu"
+    assert remedy.summary == "Offer the devices of DeviceClass gpu as a.b/gpu"
     (command,) = remedy.commands
     assert command == (
         """kubectl patch deviceclass gpu --type=merge -p '{"spec": {"extendedResourceName": "a.b/gpu"}}'"""

@@ -73,11 +73,11 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
-        "room: no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5",
-        "another PriorityClass: none but the system's above its priority of 0 lets pods preempt",
+        "room: no node is large enough: 64 CPUs requested, the largest node has 31.5 (32.5 short)",
+        "a higher PriorityClass: no non-system class above its priority of 0 lets pods preempt",
     )
     assert [each.summary for each in report.remedies] == [
-        "Add a node like n1 (pool p), but with 64 of cpu",
+        "Add a node like n1 (pool p), but with 64 CPUs",
         "Request 31500m cpu instead of 64 in container c",
     ]
 
@@ -88,7 +88,7 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
     wishes = RemedyWishes(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
-    assert found.summary == "Add a node like n1 (pool p), but with 4 of cpu"
+    assert found.summary == "Add a node like n1 (pool p), but with 4 CPUs"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
@@ -124,7 +124,8 @@ def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
     documents = [node("n1", cpu="2"), owned, pod("p", cpu="2", priority=10), HIGH, budget]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
-        "it outranks lower-priority pods; evicts d/equal (1 of them against a PodDisruptionBudget), which stays Pending"
+        "it outranks lower-priority pods; "
+        "evicts d/equal (1 eviction violates a PodDisruptionBudget), which stays Pending"
     )
 
 

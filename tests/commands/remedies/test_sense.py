@@ -60,7 +60,7 @@ def test_another_name_of_the_same_architecture_is_corrected() -> None:
 def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
     broken = node("n1", taints=[{"key": TAINT + state, "effect": "NoSchedule"}])
     (repair, add) = offered(broken, pod("p"))
-    assert (repair.kinds, repair.summary) == (("RepairNode",), f"Get node n1 ready again ({state})")
+    assert (repair.kinds, repair.summary) == (("RepairNode",), f"Make node n1 ready again ({state})")
     assert repair.commands == ("kubectl describe node n1",)
     assert add.kinds == ("AddNode",)
 
@@ -126,7 +126,7 @@ def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
     (last,) = offered(with_gpus(), pod("p", nodeSelector={HOSTNAME: "gpu"}))
     assert (last.kinds, last.weakens) == (
         ("Tolerate",),
-        "it takes room from pods that ask for the devices of these nodes",
+        "it takes room from pods that request the devices of these nodes",
     )
     asks = pod("p")
     asks["spec"]["containers"][0]["resources"] = {
@@ -179,7 +179,7 @@ def test_a_node_that_should_publish_devices_has_its_device_plugin_checked() -> N
     first = offered(marked, node("n1"), asking(**{GPU: "1"}))[0]
     assert (first.kinds, first.opens) == (("PublishResource",), ("g1",))
     assert first.summary == (
-        f"Check the device plugin of {GPU} on node g1, which publishes none in spite of its label {GPU}.present=true"
+        f"Check the device plugin of {GPU} on node g1, which publishes none despite the label {GPU}.present=true"
     )
 
 
@@ -242,7 +242,7 @@ def test_a_victim_that_leaves_is_waited_for_first() -> None:
     leaves = pod("leaves", "n1", "4")
     leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (first, *_) = offered(node("n1"), leaves, pod("p", cpu="2"))
-    assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 pod that is terminating leaves n1: d/leaves")
+    assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 terminating pod leaves n1: d/leaves")
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves",)
 
 
@@ -256,7 +256,7 @@ def test_what_a_moved_pod_leaves_behind_is_said() -> None:
         told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
     assert told == {
         "nothing": "evicts d/other",
-        "scratch": "evicts d/other, and what is in its emptyDir volumes is gone",
+        "scratch": "evicts d/other, which loses the data in its emptyDir volumes",
         "files": "evicts d/other, which leaves the files of its hostPath volumes behind",
     }
 
@@ -266,7 +266,7 @@ def test_the_last_replica_is_not_one_fewer() -> None:
     running = [pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
     asked = pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
     one = next(each for each in offered(node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
-    assert one.weakens == "ReplicaSet d/other no longer runs"
+    assert one.weakens == "ReplicaSet d/other loses its last replica"
     two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
     assert two.weakens == "ReplicaSet d/other loses one replica"
 

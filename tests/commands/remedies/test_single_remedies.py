@@ -87,13 +87,13 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1", "a", TEAM)],
     ),
     "no node is initialized": (
-        f"get the cloud controller manager running: both nodes still have the taint {CLOUD['key']}, which it removes",
+        f"start the cloud controller manager: both nodes still have the taint {CLOUD['key']}, which it removes",
         asked(),
         [node("n1", "a", CLOUD), node("n2", "b", CLOUD)],
     ),
     "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (
-        "require metadata.name In node-1 of nodes instead of metadata.name In node1",
+        "require metadata.name In node-1 instead of metadata.name In node1",
         asked(**named("node1")),
         [node("node-1")],
     ),
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1")],
     ),
     "a device plugin that publishes nothing": (
-        f"check the device plugin of {GPU} on node n1, which publishes none in spite of its label {GPU}.present=true",
+        f"check the device plugin of {GPU} on node n1, which publishes none despite the label {GPU}.present=true",
         asked(**SOME_GPU),
         [MARKED],
     ),
@@ -125,7 +125,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1"), WEB],
     ),
     "pods of another namespace": (
-        "match pods in namespace shop, too",
+        "also match pods in namespace shop",
         asked(**near({"app": "db"})),
         [node("n1"), *ELSEWHERE],
     ),

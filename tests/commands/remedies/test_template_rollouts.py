@@ -82,7 +82,7 @@ def test_a_rollout_that_gets_stuck_is_refused() -> None:
     assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
     changed = deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
-    assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
+    assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
 
 
 def test_fewer_pods_than_before_are_no_remedy() -> None:
@@ -93,7 +93,7 @@ def test_fewer_pods_than_before_are_no_remedy() -> None:
     documents += [pod(name, "q1", owner=owner, **own) for name in "ab"] + [pod("r", owner=owner, **own)]
     report = find_remedies(documents, "OtherSelector")
     assert report.remedies == ()
-    assert [line for line in report.impossible if "1 of its pods has a node then, 2 have one now" in line]
+    assert [line for line in report.impossible if "2 of its pods have a node now, 1 afterwards" in line]
 
 
 # -- what the other controllers need -----------------------------------------------------------------------------------

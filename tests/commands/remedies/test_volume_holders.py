@@ -38,7 +38,7 @@ def test_the_pod_that_has_the_disk_is_stopped() -> None:
 
 def test_a_deployment_runs_with_one_replica_fewer() -> None:
     (remedy,) = (each for each in found(build_held_disk(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
-    assert remedy.summary == "Run one replica fewer of ReplicaSet d/web: holder"
+    assert remedy.summary == "Scale ReplicaSet d/web down by one: holder"
     assert remedy.commands[1] == "kubectl scale replicaset -n d web --replicas=0"
 
 
@@ -65,7 +65,7 @@ def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     assert (stop.kinds, stop.summary) == (("StopPod",), "Stop pod d/user")
     documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (wait,) = (each for each in found(documents).remedies if each.kinds == ("Wait",))
-    assert wait.summary == "Wait until 1 pod that is terminating leaves n1: d/user"
+    assert wait.summary == "Wait until 1 terminating pod leaves n1: d/user"
     assert wait.commands == ("kubectl wait -n d --for=delete pod/user",)
 
 

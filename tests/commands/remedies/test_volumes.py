@@ -79,7 +79,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume's claim is gone": (
         [node("n1"), LOCAL, claim(), volume("v", held_by="before")],
-        {"ReleaseVolume": "Release volume v, whose claim d/before is gone, for claim d/data"},
+        {"ReleaseVolume": "Reserve volume v, whose claim d/before is gone, for claim d/data"},
     ),
     "another class makes volumes": (
         [node("n1"), LOCAL, CSI, claim()],
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the pool is too small": (
         [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
         {
-            "RaiseCapacity": "Add storage to pool kube-system/p of class csi: room for 10Gi instead of 4Gi",
+            "RaiseCapacity": "Add storage to pool kube-system/p of class csi: 10Gi needed, 4Gi published",
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
     ),
@@ -120,19 +120,19 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "there is no pool for the zone": (
         [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
-        {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: room for 10Gi, of which its"},
+        {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: 10Gi needed, none published"},
     ),
     "volumes are made elsewhere": (
         [node("n1"), ONE_ZONE, claim(of="csi")],
-        {"AllowTopology": "Recreate StorageClass csi, so that its volumes are made for topology.kubernetes.io/zone=a"},
+        {"AllowTopology": "Recreate StorageClass csi, so that its volumes are also provisioned for"},
     ),
     "the volume is made for a node that is gone": (
         [node("n1"), CSI, SELECTED],
-        {"ForgetSelectedNode": "Do not have the volume of claim d/data made for node gone"},
+        {"ForgetSelectedNode": "Do not provision the volume of claim d/data for node gone"},
     ),
     "the volume is in another zone": (
         [node("n1"), CSI, claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
-        {"RemakeClaim": "Recreate claim d/data, so that a volume is found or made where the pod goes"},
+        {"RemakeClaim": "Recreate claim d/data, so that its volume is found or provisioned where the pod can run"},
     ),
     "the volume's label is of another zone": (
         [node("n1"), MANUAL, claim(of="manual", volume="v"), LABELLED, volume("other", "manual")],
@@ -147,7 +147,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the claim is not there": (
         [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
-        {"CreateClaim": "Create claim d/data of class csi (1Gi, or what the pod needs)"},
+        {"CreateClaim": "Create claim d/data of class csi (1Gi, or as much as the pod needs)"},
     ),
     "the claim is misspelt": (
         [node("n1"), CSI, claim("datas", of="csi")],
@@ -192,7 +192,7 @@ def test_a_claim_for_a_free_volume() -> None:
         ("Retain", "reclaim policy Retain", ()),
         (
             "Delete",
-            "reclaim policy Delete, so make it Retain first",
+            "reclaim policy Delete, so set it to Retain first",
             ('kubectl patch pv v --type=merge -p \'{"spec": {"persistentVolumeReclaimPolicy": "Retain"}}\'',),
         ),
     ],
@@ -207,7 +207,7 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     documents, _ = CASES["the volume's claim is gone"]
     gone = volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
     released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
-    assert released.weakens == "what claim d/before left on volume v is handed over, and may be overwritten"
+    assert released.weakens == "the data of claim d/before on volume v are handed over and may be overwritten"
     assert released.commands[: len(first)] == first
 
 
@@ -341,7 +341,7 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     (remedy,) = (remedy for remedy in told if remedy.kinds == ("CreateVolume",))
     assert remedy.commands == ()
     assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
-    assert remedy.weakens == f"it is not verified: fill in {field} of PersistentVolume data-volume first"
+    assert remedy.weakens == f"not verified: fill in {field} of PersistentVolume data-volume first"
     (manifest,) = remedy.manifests
     assert creation_refusal(manifest)
     assert not creation_refusal(completed(manifest))

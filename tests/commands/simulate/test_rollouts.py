@@ -49,9 +49,9 @@ def replicas(number: int) -> list[Json]:
         # both round to 0, so that one may be missing
         ("4", "1", rolling("0%", "10%"), (4, 4, 0, 4), "complete"),
         # the surge pod waits, 1 old pod goes, a second one comes: 5 pods, of which the 3 that must run do, 2 of 5 cores
-        ("5", "3", rolling(1, 1), (2, 3, 2, 1), "stuck: 0 of 4 new pods run, 3 old ones are left"),
+        ("5", "3", rolling(1, 1), (2, 3, 2, 1), "stuck: 0 of 4 new pods run, 3 old pods are left"),
         # all old pods go first: of 3 cores each one fits
-        ("5", "3", {"type": "Recreate"}, (4, 1, 3, 4), "stuck: 1 of 4 new pods runs, 0 old ones are left"),
+        ("5", "3", {"type": "Recreate"}, (4, 1, 3, 4), "stuck: 1 of 4 new pods runs, 0 old pods are left"),
     ],
     ids=["surge", "default", "rounded to zero", "stuck", "Recreate"],
 )
@@ -97,7 +97,7 @@ def test_the_number_of_replicas_is_left_alone_where_a_manifest_names_none() -> N
 
 def test_a_paused_deployment_only_scales() -> None:
     new = run([node("n1")], web(2, paused=True))
-    assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it makes no pods",))
+    assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it creates no pods",))
     (found,) = run([node("n1"), *replicas(4)], web(2, "2", paused=True)).workloads
     assert get_counts(found) == (0, 2, 0, 2)
 
@@ -169,10 +169,10 @@ def test_pods_below_the_partition_stay(rollout: bool) -> None:
     ("manifest", "before", "cpu", "expected", "rollout"),
     [
         # db-2 and db-3 are created first, in order; then db-1 makes way
-        (db(4, "2"), members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old one is left"),
+        (db(4, "2"), members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old pod is left"),
         (db(2), members(4), "4", (2, 2, 0, 4), "complete"),
-        (db(2), members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old ones are left"),
-        (db(3, "4"), members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old ones are left"),
+        (db(2), members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old pods are left"),
+        (db(3, "4"), members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old pods are left"),
     ],
     ids=["more replicas", "fewer replicas", "one waits already", "too large"],
 )
@@ -214,12 +214,12 @@ def agents() -> list[Json]:
     ("manifest", "expected", "rollout"),
     [
         # n2 has room for one core: its new pod waits, and nobody else may be missing
-        (agent("3"), (3, 3, 1, 3), "stuck: 2 of 4 new pods run, 1 old one is left"),
+        (agent("3"), (3, 3, 1, 3), "stuck: 2 of 4 new pods run, 1 old pod is left"),
         # 30 % of 4 rounds up to 2
-        (agent("3", maxUnavailable="30%"), (4, 3, 1, 4), "stuck: 3 of 4 new pods run, 0 old ones are left"),
+        (agent("3", maxUnavailable="30%"), (4, 3, 1, 4), "stuck: 3 of 4 new pods run, 0 old pods are left"),
         # n2 has no room for two; the others go on beside it
-        (agent("1", maxSurge=2, maxUnavailable=0), (4, 4, 1, 3), "stuck: 3 of 4 new pods run, 1 old one is left"),
-        (agent("4", maxSurge=2, maxUnavailable=0), (2, 4, 2, 0), "stuck: 0 of 4 new pods run, 4 old ones are left"),
+        (agent("1", maxSurge=2, maxUnavailable=0), (4, 4, 1, 3), "stuck: 3 of 4 new pods run, 1 old pod is left"),
+        (agent("4", maxSurge=2, maxUnavailable=0), (2, 4, 2, 0), "stuck: 0 of 4 new pods run, 4 old pods are left"),
         (agent("1"), (4, 4, 0, 4), "complete"),
     ],
     ids=["one", "share", "surge", "surge without room", "complete"],

@@ -280,7 +280,7 @@ def test_a_rollout_stays_within_its_limits() -> None:
         return found.running, found.removed, found.rollout
 
     assert rolled(0, 1) == (4, 4, "complete")
-    assert rolled(1, 0) == (4, 0, "stuck: 0 of 4 new pods run, 4 old ones are left")
+    assert rolled(1, 0) == (4, 0, "stuck: 0 of 4 new pods run, 4 old pods are left")
 
 
 def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
@@ -288,7 +288,7 @@ def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
     running = [pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
     manifest = workload("StatefulSet", spec={"replicas": 3}, template=pod_spec("2"))
     (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
-    assert found.rollout == "stuck: 1 of 3 new pods runs, 1 old one is left"
+    assert found.rollout == "stuck: 1 of 3 new pods runs, 1 old pod is left"
     assert found.removed == 2
 
 

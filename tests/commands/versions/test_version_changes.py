@@ -68,7 +68,7 @@ def test_plugins_that_came_and_where_they_run() -> None:
     assert (became_default.before, became_default.after) == ("no", "yes")
     assert (args.before, args.after) == ("none", "filterTimeout")
     scores, args = filter_changes("DynamicResources", "1.34", "1.35", "plugin")
-    assert (args.what, args.after) == ("its arguments", "filterTimeout, bindingTimeout")
+    assert (args.what, args.after) == ("arguments", "filterTimeout, bindingTimeout")
     assert set(scores.after.split(", ")) - set(scores.before.split(", ")) == {"score"}
     (came,) = filter_changes("GangScheduling", "1.34", "1.35", "plugin")
     assert (came.before, came.after) == ("no such plugin", "no")

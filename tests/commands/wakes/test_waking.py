@@ -11,8 +11,7 @@ from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.changes_that_wake import WakeQuery, find_wake_ups, iter_wake_triggers
 from kschedctl.commands.wakes.many import replay_changes_for_pods
-from kschedctl.scheduler.framework.events import ActionType
-from kschedctl.scheduler.framework.waking import WakingPlugin
+from kschedctl.scheduler.framework.events import ActionType, WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -47,7 +46,7 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
     assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu is free then)"
-    assert "a node is added that offers 1500m cpu" in found["NodeResourcesFit"]
+    assert "a node that offers 1500m cpu is added" in found["NodeResourcesFit"]
 
 
 def test_a_gate_and_a_claim_are_named() -> None:
@@ -97,10 +96,10 @@ def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> Non
     gates = {"SchedulerQueueingHints": True}
     found = scheduler(node("n1", disktype="ssd"), node("n2"), *waiting, version=version, gates=gates)
     assert words(found, "d/p") == {
-        "NodeAffinity": [f"a node is added, or changes, that has label disktype=ssd{TAKES}"],
+        "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
             "any pod leaves a node (this one fits where 2 cpu is free then)",
-            f"a node is added, or changes, that offers 2 cpu{TAKES}",
+            f"a node that offers 2 cpu is added or changes{TAKES}",
         ],
     }
     assert words(found, "d/q") == {"InterPodAffinity": of_affinity}
@@ -310,10 +309,10 @@ def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
         pod("tried", resourceClaims=[there]),
     ]
     found = scheduler(node("n1"), CLAIM, *pods)
-    told = "the pod is told the names of its generated claims"
+    told = "the names of its generated claims are recorded in the pod's status"
     assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
     assert words(found, "d/generated") == {"DynamicResources": [told]}
-    both = ["claim d/gone is created, and then all of its claims are there", told]
+    both = ["claim d/gone is created, and the pod's other claims exist", told]
     assert words(found, "d/both") == {"DynamicResources": both}
     assert "DynamicResources" not in words(found, "d/tried")
 

@@ -63,7 +63,7 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
 
 def test_a_gang_that_is_not_complete() -> None:
     report = find_wakes("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
-    assert report.headline == "its gang train has 2 of the 4 pods that it needs: none is tried before"
+    assert report.headline == "its gang train has 2 of the 4 pods that it needs: no pod is tried before"
     assert words(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",

@@ -233,7 +233,7 @@ def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> N
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
     (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
-    assert (cause.nearest, cause.fact) == ("n2", f"{ZONE}=a wanted, c found")
+    assert (cause.nearest, cause.fact) == ("n2", f"needs {ZONE}=a, has c")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:

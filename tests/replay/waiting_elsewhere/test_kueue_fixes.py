@@ -13,6 +13,7 @@ from kueue_objects import (
     build_admitted_workload,
     build_flavor,
     build_local_queue,
+    build_manifest,
     build_node,
     build_priority_class,
     build_queue,
@@ -20,6 +21,7 @@ from kueue_objects import (
 )
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_page import build_pending_page
 from kschedctl.commands.explain.pending_report import PendingPods
@@ -31,6 +33,7 @@ from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue import parse_time
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind
 
@@ -260,7 +263,7 @@ def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject]
     assert fix.holds is None
     assert not fix.commands
     assert fix.manifests[0]["kind"] == missing
-    assert fix.drawbacks == (f"it is not verified: fill in {value} first",)
+    assert fix.drawbacks == (f"not verified: fill in {value} first",)
 
 
 def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,3 +320,31 @@ def test_the_page_shows_each_fix_with_its_cost_and_command() -> None:
     assert "Fix: Give the Workload the WorkloadPriorityClass high (priority 100), but preempts Workload ai/run" in text
     assert "kubectl patch workload.kueue.x-k8s.io -n ai w --type=json" in text
     assert [fix.but for fix in report.summary(()).fixes] == ["", "preempts Workload ai/run with 1 pod"]
+
+
+def _find_job_fixes(*objects: JsonObject, **job: Any) -> dict[str, Remedy]:
+    """Return the fixes for a new job, by their kind."""
+    cluster = Cluster.from_objects([*objects, *NODES])
+    manifest = decode_workload(build_manifest(**job))
+    entries = tuple(outlook.report for outlook in foresee_manifests(cluster, [manifest], NOW))
+    (entry,) = search.add_admission_fixes(cluster, entries, NOW, [manifest])
+    return {fix.kinds[0]: fix for fix in entry.fixes}
+
+
+def test_a_job_that_is_not_created_yet_has_fixes() -> None:
+    fixes = _find_job_fixes(build_flavor("gpu"), build_queue(quota=2), build_local_queue(), gpus=1, pods=3)
+    assert fixes[QUOTA].summary == "Raise nominalQuota of nvidia.com/gpu in flavor gpu from 2 to 3 in ClusterQueue cq"
+    assert len(fixes[QUOTA].commands) == 1
+    assert fixes[FEWER].commands == ()
+    assert 'in the manifest of Job train, set kueue.x-k8s.io/job-min-parallelism: "2"' in fixes[FEWER].summary
+
+
+def test_a_queue_label_that_is_nearly_right_is_corrected_in_the_manifest() -> None:
+    queues = (build_flavor("gpu"), build_queue(), build_local_queue("team-a"))
+    (fix,) = _find_job_fixes(*queues, gpus=1, pods=1, queue="teem-a").values()
+    assert fix.commands == ()
+    assert 'set kueue.x-k8s.io/queue-name: "team-a"' in fix.summary
+
+
+def test_an_admitted_job_needs_no_fix() -> None:
+    assert _find_job_fixes(build_flavor("gpu"), build_queue(), build_local_queue(), gpus=1, pods=1) == {}

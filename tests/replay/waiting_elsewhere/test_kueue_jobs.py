@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kueue_objects import NODES, NOW, QUEUES, build_manifest, build_workload
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Container, Pod, PodAnnotations, PodMeta, PodSpec, ResourceRequirements
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
@@ -70,14 +73,43 @@ def test_a_suspended_job_of_the_cluster_without_a_workload_is_reported_once() ->
     assert [(entry.resource, entry.state) for entry in entries] == [("Job ai/train", WaitingState.ADMISSIBLE)]
 
 
+def _build_custom_resource(api_version: str, kind: str, **spec: Any) -> JsonObject:
+    """Build a suspended custom resource in LocalQueue lq."""
+    metadata = {"name": "train", "namespace": "ai", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"suspend": True, **spec}}
+
+
+def test_a_training_job_is_admitted_and_its_pods_are_placed() -> None:
+    worker = {"replicas": 2, "template": build_manifest(gpus=2, pods=1)["spec"]["template"]}
+    training = _build_custom_resource("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": worker})
+    (entry,) = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, training]), None, NOW)
+    assert (entry.resource, entry.state, entry.pods) == ("PyTorchJob ai/train", WaitingState.ADMISSIBLE, 2)
+    assert "kube-scheduler would then place 2 pods" in entry.details
+
+
 def test_an_integration_that_is_not_replayed_is_named() -> None:
-    replicated = {"name": "w", "replicas": 2, "template": {"spec": {"template": {"spec": {"containers": []}}}}}
-    job_set = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": "train", "namespace": "ai", "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
-        "spec": {"suspend": True, "replicatedJobs": [replicated]},
-    }
-    (entry,) = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, job_set]), None, NOW)
-    assert entry.headline == ("waits for Kueue, in LocalQueue lq: Kueue's integration for JobSet is not replayed")
+    training = _build_custom_resource("trainer.kubeflow.org/v1alpha1", "TrainJob", trainer={"numNodes": 2})
+    (entry,) = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, training]), None, NOW)
+    assert entry.headline == ("waits for Kueue, in LocalQueue lq: Kueue's integration for TrainJob is not replayed")
     assert entry.state is WaitingState.NOT_CHECKED
+
+
+def test_pods_of_a_group_are_admitted_together() -> None:
+    pods = [_build_group_member(name) for name in ("a", "b")]
+    outlooks = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), pods, NOW)
+    assert [(o.owner.name, o.report.state, o.report.pods) for o in outlooks] == [
+        ("a", WaitingState.ADMISSIBLE, 2),
+        ("b", WaitingState.ADMISSIBLE, 2),
+    ]
+    (alone,) = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), pods[:1], NOW)
+    assert alone.report.headline == (
+        "gets no Workload of Kueue: group g has 1 of the 2 pods that pod-group-total-count announces"
+    )
+
+
+def _build_group_member(name: str) -> Pod:
+    """Build a pod of a group of 2 pods with 4 GPUs each."""
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g"}
+    metadata = PodMeta(name, "ai", labels=labels, annotations=PodAnnotations(pod_group_total_count="2"))
+    container = Container("c", resources=ResourceRequirements({"nvidia.com/gpu": "4"}))
+    return Pod(metadata, PodSpec((container,)))

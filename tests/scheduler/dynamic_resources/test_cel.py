@@ -225,7 +225,7 @@ def test_selectors_of_many_devices_may_not_cost_too_much_together():
     seen = DeviceInput.from_device(NONE, DRIVER, False)
     assert selector.matches(seen, allowance)
     assert selector.matches(seen, allowance)
-    with pytest.raises(EvaluationError, match="given up: the selectors of devices cost too much"):
+    with pytest.raises(EvaluationError, match="given up: the device selectors cost too much"):
         selector.matches(seen, allowance)
 
 

@@ -67,7 +67,7 @@ def test_consumed_in_1_37(case: Json) -> None:
 
 @cases("consumablecapacity137", "usemilli")
 def test_thousandths_in_1_37(case: Json) -> None:
-    unit = of_1_37(case).find_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
+    unit = of_1_37(case).choose_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
     assert (unit == -3) is case["want"]["milli"]
 
 

@@ -11,8 +11,7 @@ from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, sh
 
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.engine.cycle import FilterOutcome
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
+from kschedctl.scheduler.engine.cycle import FilterOutcome, PreFilterOutcome
 from kschedctl.scheduler.framework import PluginVerdict, Status
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import score_alternatives

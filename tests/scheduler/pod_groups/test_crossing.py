@@ -102,7 +102,7 @@ def test_groups_that_wait_for_each_other_are_never_bound() -> None:
     assert first == "its gang y fits"
     assert sorted(report["podGroup"]["waitsFor"]) == ["a/x", "a/z"]
     assert report["podGroup"]["apart"] == ["a/w"]
-    assert others[-1] == "whose pods wait for gang a/w: none is ever bound"
+    assert others[-1] == "whose pods wait for gang a/w: no pod is ever bound"
 
 
 def test_two_groups_in_one_gang() -> None:
@@ -112,7 +112,9 @@ def test_two_groups_in_one_gang() -> None:
     found = cluster(*objects)
     assert get_bound_pods(found) == set()
     told = explain(found, "a/w0").to_dict()["headline"]
-    assert told == "its gang w fits, but waits at Permit for gang a/x, whose pods wait for gang a/y: none is ever bound"
+    assert (
+        told == "its gang w fits, but waits at Permit for gang a/x, whose pods wait for gang a/y: no pod is ever bound"
+    )
 
 
 def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:

@@ -265,7 +265,7 @@ def test_a_tree_preempts_as_one() -> None:
     assert {failure.nominated for failure in cycle.failed.values()} == {"n"}
     assert cycle.waiting_on_preemption
     report = explain(cluster(there, node("n", 3), pods("x", 1), pods("y", 1), lower), "a/x-0")
-    assert report.headline == "its CompositePodGroup root fits once 1 pod made room for it"
+    assert report.headline == "its CompositePodGroup root fits once 1 pod has made room for it"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from naive_preemption import HOSTNAME, PENDING, ZONE, Json, Victims, lockstep, n
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.cycle import Filtering
-from kschedctl.scheduler.engine.pre_filter import run_pre_filter
+from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -46,7 +46,7 @@ def test_a_tenth_of_few_nodes_is_none() -> None:
     assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
     assert sorted(found["preemption"]["candidates"]) == [f"n{i}" for i in range(9)]
     assert found["preemption"]["chosen"] is None
-    assert "come to 0 candidates of 9" in found["preemption"]["why"]
+    assert "come to 0 of 9 potential nodes" in found["preemption"]["why"]
     assert found["postFilter"]["status"]["code"] == "Unschedulable"
 
 

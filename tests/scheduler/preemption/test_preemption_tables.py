@@ -17,7 +17,7 @@ from table_extenders import table_extenders
 from kschedctl.api.kube_version import VERIFIED
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED
+from kschedctl.scheduler.engine.extenders import NOTHING_OFFERED
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run

@@ -14,9 +14,9 @@ from small_changes import Json, added, anti_affinity, deleted, node, pod, update
 
 import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
-from kschedctl.scheduler.event_handling.event_handlers import POD_DELETED, Occurrence
+from kschedctl.scheduler.event_handling import POD_DELETED, Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.requeueing import concerns_pod
+from kschedctl.scheduler.queueing.queue_plugins import concerns_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 ON = {"SchedulerQueueingHints": True}

@@ -13,10 +13,10 @@ from kschedctl.api.objects import ObjectMeta, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
+from kschedctl.scheduler.queueing.queue_plugins import QueueingStrategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
     ACTIVE,
     BACKOFF,

@@ -11,8 +11,9 @@ import pytest
 from golden_cases import Json
 from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, scores, snapshot
 
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits

@@ -80,7 +80,7 @@ def test_a_broken_kubeconfig_is_one_line(text: str, tmp_path: Path) -> None:
 
 
 def test_no_kubeconfig() -> None:
-    with pytest.raises(ClusterError, match=r"no cluster to look at .*--demo"):
+    with pytest.raises(ClusterError, match=r"no cluster to read .*--demo"):
         connect(Access())
     with pytest.raises(ClusterError, match="nowhere: no such file"):
         connect(Access(kubeconfig="nowhere"))
@@ -323,7 +323,7 @@ def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
     [
         ({"token": "one\ntwo"}, "the token of this user cannot be sent"),
         ({"token": "t", "as": "eve\r\nX: y"}, r'"eve\s+X: y" cannot be sent'),
-        ({"token": "t", "as": "eve", "as-groups": ["a\0b"]}, "cannot be sent: it has a line break or another control"),
+        ({"token": "t", "as": "eve", "as-groups": ["a\0b"]}, "cannot be sent: it contains a line break or another"),
     ],
 )
 def test_what_no_header_can_hold_is_told_without_the_token(user: dict[str, object], words: str, tmp_path: Path) -> None:

@@ -60,14 +60,14 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
     def read(*answers: Answer, wishes: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
         with serving(*answers) as api:
             connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
-            of, server = cache.ReadingCache.of, connection.server.host
+            of, server = cache.ReadingCache.open, connection.server.host
             monkeypatch.setattr(
-                cache.ReadingCache, "of", lambda *key: of(*("server" if part == server else part for part in key))
+                cache.ReadingCache, "open", lambda *key: of(*("server" if part == server else part for part in key))
             )
             try:
                 return read_live(connection, wishes).cluster(), api
             finally:
-                monkeypatch.setattr(cache.ReadingCache, "of", of)
+                monkeypatch.setattr(cache.ReadingCache, "open", of)
 
     return read
 
@@ -207,4 +207,4 @@ def test_another_user_reads_for_themselves(read: Read, tmp_path: Path) -> None:
         for name in ("one", "other")
     )
     assert one != other
-    assert cache.ReadingCache.of("server", one) != cache.ReadingCache.of("server", other)
+    assert cache.ReadingCache.open("server", one) != cache.ReadingCache.open("server", other)

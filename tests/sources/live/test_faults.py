@@ -201,7 +201,7 @@ def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "words"), [("MOST_OBJECTS", 199, "more than 199 nodes"), ("MOST_PAGES", 3, "no end")]
+    ("name", "most", "words"), [("MAX_OBJECTS", 199, "more than 199 nodes"), ("MAX_PAGES", 3, "no end")]
 )
 def test_without_a_timeout_pages_end_too(
     name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -249,6 +249,6 @@ def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, m
     code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True), seconds=seconds)
     assert code == 1
     assert out.startswith("lab/p01-cpu")
-    unknown = "warning: what changed while the cluster was read is not known of nodes\n"
-    taken_in = "note: while the cluster was read these changed and are taken in as they are now: 1 Node\n"
+    unknown = "warning: changes while the cluster was read are unknown for nodes\n"
+    taken_in = "note: changed while the cluster was read, and included in their newest state: 1 Node\n"
     assert err == {"endless blank lines": "", "endless events": taken_in}.get(fault, unknown)

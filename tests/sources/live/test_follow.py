@@ -27,7 +27,7 @@ PODS = "/api/v1/pods"
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(live_follow, "MAX_WAIT", 0.02)
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
 
 
@@ -123,7 +123,7 @@ class Waits(threading.Event):
 def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom(
     server_at: ServerAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(live_follow, "MAX_WAIT", 0.05)
     late = Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',))
     watches = Watches(*[late] * 20)
     with serving(watches, replayed) as api:
@@ -150,4 +150,4 @@ def test_a_server_that_vanishes_ends_it(server_at: ServerAt) -> None:
         with pytest.raises(ClusterError) as error:
             next(clusters)
         assert str(error.value).startswith(api.url)
-    assert len(watches.versions) == live_follow.MOST_FAILURES + 1
+    assert len(watches.versions) == live_follow.MAX_FAILURES + 1

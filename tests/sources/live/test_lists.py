@@ -58,7 +58,7 @@ def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
 
 @pytest.mark.parametrize(("kind", "total"), [("Pod", 114), ("Node", 12)])
 def test_recorded_pages(kind: str, total: int, server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_lists, "PAGE", 5)
+    monkeypatch.setattr(live_lists, "PAGE_SIZE", 5)
     with serving(replayed_pages) as api:
         listing = read_list(server_at(api.url), kind)
     assert len(listing.objects) == total
@@ -88,7 +88,7 @@ def test_a_list_that_is_always_too_old_ends(server_at: ServerAt) -> None:
 
     with serving(answer) as api, pytest.raises(RefusedError, match="too old"):
         read_list(server_at(api.url), "Pod")
-    assert len(api.requests) == 2 * (live_lists.RESTARTS + 1)
+    assert len(api.requests) == 2 * (live_lists.MAX_RESTARTS + 1)
 
 
 def test_unauthorized_is_one_line(server_at: ServerAt) -> None:

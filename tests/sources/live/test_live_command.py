@@ -13,7 +13,7 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
 from kschedctl.cli.main import main
-from kschedctl.sources.archive.file import write_archive
+from kschedctl.sources.archive_file import write_archive
 from kschedctl.sources.live import follow as live_follow
 from kschedctl.sources.live import http as live_http
 

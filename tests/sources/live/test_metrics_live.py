@@ -235,7 +235,7 @@ def test_before_the_first_answer_nothing_is_claimed(start: Start) -> None:
 def test_a_cluster_that_is_lost_ends_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """With exit code 3, so that whoever runs it starts it again."""
     monkeypatch.setattr(follow, "FIRST_WAIT", 0.001)
-    monkeypatch.setattr(follow, "LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(follow, "MAX_WAIT", 0.001)
 
     def refused(path: str, query: dict[str, str]) -> Response | None:
         return status(401, "Unauthorized", "Unauthorized") if "watch" in query else None

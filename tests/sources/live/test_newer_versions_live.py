@@ -13,9 +13,8 @@ from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import RefusedError, Server
-from kschedctl.sources.live.lists import LeftOutError, read_list
+from kschedctl.sources.live.lists import LeftOutError, catch_up, read_list
 from kschedctl.sources.live.reading import ReadingOptions, read_live
-from kschedctl.sources.live.watch import catch_up
 
 ServerAt = Callable[..., Server]
 GROUP, PATH = "/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta2/podgroups"

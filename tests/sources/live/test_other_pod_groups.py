@@ -14,7 +14,7 @@ from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
-from kschedctl.sources.archive.file import read_archive, write_archive
+from kschedctl.sources.archive_file import read_archive, write_archive
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.reading import ReadingOptions, read_live
 from kschedctl.sources.read import read

@@ -116,7 +116,7 @@ def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
     assert cluster.gap("PersistentVolumeClaim", "lab") is None
-    assert cluster.gap("PersistentVolumeClaim").why.startswith("were read in namespace lab alone: ")
+    assert cluster.gap("PersistentVolumeClaim").why.startswith("were read only in namespace lab: ")
     own_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
     assert 'persistentvolumeclaim "' in (own_claim.message or "")
     assert not own_claim.undecided
@@ -192,7 +192,7 @@ def test_what_changed_in_between_is_taken_in_and_said(server_at: ServerAt) -> No
 )
 def test_when_it_is_not_known_what_changed_that_is_said(fault: Response, server_at: ServerAt) -> None:
     cluster, _ = read(server_at, later_nodes(), for_path("/api/v1/nodes", fault, watch=True))
-    assert cluster.warnings == ("what changed while the cluster was read is not known of nodes",)
+    assert cluster.warnings == ("changes while the cluster was read are unknown for nodes",)
     assert "half" not in [node.metadata.name for node in cluster.nodes]
 
 
@@ -458,7 +458,7 @@ def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
     )
     assert cluster.gap("Event").why.startswith("could not be read: ")
     assert cluster.gap("Lease", "kube-system") is None
-    assert cluster.gap("Lease").why.startswith("were read in namespace kube-system alone: ")
+    assert cluster.gap("Lease").why.startswith("were read only in namespace kube-system: ")
     assert len(cluster.leases) == 1
     broken, _ = read(server_at, for_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
     assert broken.gap("Event").why.startswith("could not be read: ")

@@ -13,15 +13,15 @@ from golden_cases import FAMILIES, family_lines
 from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
+from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.versions_read import iter_unknown_paths
-from kschedctl.cluster import drop_nulls
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS
 from kschedctl.sources.read import read
 
 Json = dict[str, Any]
-TOLD = "what it does to scheduling is not known here (told once)"
+TOLD = "this version of kschedctl does not know what it does (reported once)"
 
 
 def group(name: str, **spec: object) -> Json:

@@ -16,8 +16,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import load_cluster
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.extenders.recording import Recorder
-from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
+from kschedctl.sources.extender_recording import PodExtras, Recorder, WholePods
 
 PATH = "/api/v1/namespaces/lab/pods/p01-cpu"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -14,8 +14,8 @@ from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageErro
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
 from kschedctl.sources.live.limits import enforce_limits
-from kschedctl.sources.metrics.http import MOST_BYTES, MetricsAccess
-from kschedctl.sources.metrics.read import read_metrics
+from kschedctl.sources.metrics.exposition import read_metrics
+from kschedctl.sources.metrics.http import MAX_BYTES, MetricsAccess
 
 TEXT = (number("process_start_time_seconds", 1.0) + attempts({0.0005: 4})).encode()
 PROXY = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-cp1:10259/proxy/metrics"
@@ -58,7 +58,7 @@ def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) ->
         (fixed(b"", 401), "answers 401 .*--metrics-token-file"),
         (fixed(b"", 403), "answers 403"),
         (fixed(b"", 404), "answers 404"),
-        (fixed(b"", endless=(MOST_BYTES >> 20) + 1), "more than 64 MiB"),
+        (fixed(b"", endless=(MAX_BYTES >> 20) + 1), "more than 64 MiB"),
         (fixed(TEXT, drip=0.2), "no complete response within"),
     ],
     ids=["redirect", "401", "403", "404", "endless", "slow"],
@@ -95,7 +95,7 @@ def test_what_is_no_authority_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "two words", "tab\there"])
 def test_what_is_no_token_is_not_sent(text: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(text)
-    with pytest.raises(InputError, match="no bearer token"):
+    with pytest.raises(InputError, match="not a bearer token"):
         read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection, token_file=str(tmp_path / "token")))
 
 
@@ -132,7 +132,7 @@ def test_an_url_read_twice_tells_what_happened_in_between() -> None:
     ("places", "window", "expected"),
     [
         (["a", "b", "c"], None, "more than two readings"),
-        (["FILE"], 30, "--window is of two readings"),
+        (["FILE"], 30, "--window needs two readings"),
         (["http://"], None, "not a server address"),
         (["http://[::1/metrics"], None, "not a server address"),
         (["http://a:port/metrics"], None, "not a server address"),

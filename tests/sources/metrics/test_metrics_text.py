@@ -23,7 +23,7 @@ def test_series_by_labels_and_a_size_by_its_older_name() -> None:
     text = attempts({0.0005: 3, 0.003: 1}) + queues(active=2, backoff=0)
     text += number("scheduler_scheduler_cache_size", 7, type="nodes") + 'go_goroutines 12\nother{a="x"} nonsense\n'
     measured = compute_since_start(parse_exposition(text.encode(), "a"))
-    (histogram,) = measured.of("scheduling_attempt").values()
+    (histogram,) = measured.get_histograms("scheduling_attempt").values()
     assert (histogram.count, histogram.total) == (4, pytest.approx(0.0045))
     assert measured.get_number("pending_pods", ("active",)) == 2
     assert measured.get_number("cache_size", ("nodes",)) == 7
@@ -41,7 +41,7 @@ def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> N
     lines = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1").splitlines()
     other = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace("0.1", "1e-1")
     measured = compute_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
-    found = measured.of("scheduling_attempt")["scheduled", "a"]
+    found = measured.get_histograms("scheduling_attempt")["scheduled", "a"]
     # Three observations, two of them at most 0.1: the second third of them ends there.
     assert found.estimate_quantile(2 / 3) == pytest.approx(0.1)
     assert found.count == 3
@@ -61,7 +61,7 @@ def test_buckets_without_a_bound_that_is_a_number_are_left_out_and_counted() -> 
     text = f'{ATTEMPT}_bucket{{{labels},le="soon"}} 1\n{ATTEMPT}_bucket{{{labels},le="+Inf"}} 2\n'
     measured = compute_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
-    assert measured.of("scheduling_attempt")["scheduled", "a"].count == 2
+    assert measured.get_histograms("scheduling_attempt")["scheduled", "a"].count == 2
 
 
 BAD = {
@@ -72,7 +72,7 @@ BAD = {
     "open label": (b'x 1\nscheduler_pending_pods{queue="a 1', "line 2: not a sample"),
     "label twice": (b'scheduler_pending_pods{queue="a",queue="a"} 1', "line 1: not a sample"),
     "escapes": (b"\nscheduler_pending_pods{queue=\\} \x1b[31m", "line 2: not a sample"),
-    "series twice": (b'scheduler_pending_pods{queue="a"} 1\n' * 2, "line 2: scheduler_pending_pods a second time"),
+    "series twice": (b'scheduler_pending_pods{queue="a"} 1\n' * 2, "line 2: scheduler_pending_pods occurs twice"),
     "endless line": (b"scheduler_pending_pods{" + b"\\" * MAX_LINE_LENGTH, "longer than"),
 }
 
@@ -91,7 +91,7 @@ def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
     old = parse_exposition((started + attempts({0.0005: 100})).encode(), "old")
     new = parse_exposition((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
     measured = compute_difference(old, new, 60.0)
-    found = measured.of("scheduling_attempt")["scheduled", "default-scheduler"]
+    found = measured.get_histograms("scheduling_attempt")["scheduled", "default-scheduler"]
     # Only the ten of 50 ms: all in the bucket from 32 to 64 ms, of which the half is 48 ms.
     assert (found.count, found.estimate_quantile(0.5)) == (10, pytest.approx(0.048))
     assert measured.get_number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 10
@@ -122,7 +122,7 @@ def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
 def test_a_recorded_text_of_1_36() -> None:
     measured = compute_since_start(parse_exposition(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
     assert (measured.version, measured.is_leader, measured.unusable) == ("1.36.2", True, 0)
-    found = measured.of("scheduling_attempt")["unschedulable", "default-scheduler"]
+    found = measured.get_histograms("scheduling_attempt")["unschedulable", "default-scheduler"]
     # 31 of 32 within the first bucket of 1 ms, one within the next.
     assert found.estimate_quantile(0.5) == pytest.approx(16 / 31 * 0.001)
     assert found.estimate_quantile(0.99) == pytest.approx(0.001 + (0.99 * 32 - 31) * 0.001)

@@ -51,7 +51,7 @@ def of_attempts(*samples: dict[str, Any]) -> Callable[[str], bytes]:
 def test_a_classic_histogram_of_a_window() -> None:
     buckets = [part("bucket", count, le=le) for le, count in (("0.1", "5"), ("+Inf", "12"), ("0.2", "7"), ("1", "11"))]
     measured, asked = read(of_attempts(*buckets, part("sum", "6"), part("count", "12")))
-    found = measured.of("scheduling_attempt")[KEY]
+    found = measured.get_histograms("scheduling_attempt")[KEY]
     # Prometheus' testhistogram: its 0.2-quantile is 0.048, 0.5 is 0.15.
     assert found.estimate_quantile(0.2) == pytest.approx(0.048)
     assert found.estimate_quantile(0.5) == pytest.approx(0.15)
@@ -68,7 +68,7 @@ def test_a_native_histogram_goes_before_a_classic_one() -> None:
         "histogram": [1, {"count": "12", "sum": "100", "buckets": buckets}],
     }
     measured, _ = read(of_attempts(part("bucket", "12", le="+Inf"), part("bucket", "1", le="1"), native))
-    found = measured.of("scheduling_attempt")[KEY]
+    found = measured.get_histograms("scheduling_attempt")[KEY]
     assert found.estimate_quantile(0.9) == pytest.approx(12.99603834169977)
     assert found.estimate_quantile(0.1) == pytest.approx(0.0006)
 
@@ -109,8 +109,8 @@ def test_values_that_are_no_counts_are_left_out(value: str) -> None:
     ("body", "expected"),
     [
         (b"<html>", "does not answer as Prometheus' HTTP API"),
-        (b'{"status":"error","error":"unknown\\u001b[31m function\\n"}', "refuses a query"),
-        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "no vector"),
+        (b'{"status":"error","error":"unknown\\u001b[31m function\\n"}', "rejects a query"),
+        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "does not answer a query with a vector"),
         (b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":1}}]}}', "does not answer"),
         (b"[" * 100_000, "does not answer"),
     ],
@@ -123,7 +123,7 @@ def test_what_is_no_answer_of_prometheus(body: bytes, expected: str) -> None:
 
 @pytest.mark.parametrize("matchers", ["job", 'job="a"}) or vector(1)', 'job="a" or b="c"', '{job="a"}'])
 def test_matchers_are_matchers(matchers: str) -> None:
-    with pytest.raises(UsageError, match="no matchers"):
+    with pytest.raises(UsageError, match="not label matchers"):
         read(lambda query: vector(), matchers)
 
 

@@ -1,6 +1,7 @@
 """Section "latency": the speed and the queues of kube-scheduler according to its own metrics.
 
-`figures` computes figures from metrics, `verdicts` judges them by `rules`, and `page` shows both.
+`figures` computes figures from metrics, `verdicts` judges them by `rules`, `report` has the structs, and `page` shows
+figures and verdicts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kschedctl.commands.audit.latency.figures import build_curves, build_numbers
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
 from kschedctl.commands.audit.latency.verdicts import Verdict, judge_metrics
-from kschedctl.replay.audit_rules import NOTE, build_verdict
+from kschedctl.replay.audit_rules import build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -41,16 +42,16 @@ from kschedctl.text.counts import agreeing, counted
 
 TITLE = "Latency"
 OBJECT = "Scheduler kube-scheduler"
-STANDBY = UnknownKind("Metric", "are of a scheduler that does not lead: it schedules nothing", VERDICT)
+STANDBY = UnknownKind("Metric", "come from a scheduler that does not lead and schedules nothing", VERDICT)
 NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given: --metrics or --prometheus", VERDICT)
-NO_ATTEMPTS = UnknownKind("Metric", "say of no attempt to schedule a pod", VERDICT)
+NO_ATTEMPTS = UnknownKind("Metric", "show no attempt to schedule a pod", VERDICT)
 
 
 def build_latency_section(audited: AuditedCluster) -> LatencySection:
     """Build the section from the metrics that were given. Without any, its state is unknown."""
     if audited.measured is None:
         return LatencySection(
-            title=TITLE, headline="Not asked: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
+            title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
         )
     nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
     return build_measured_section(audited.measured, audited.thresholds.latency, nodes)
@@ -98,37 +99,40 @@ def build_measured_section(measured: MetricsReading, limits: LatencyLimits, node
 
 
 def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
-    """Yield unknowns about aspects that the metrics do not cover."""
+    """Yield unknowns about metrics of a standby, missing attempts, undecided aspects and invalid values."""
     if measured.is_leader is False:
         yield STANDBY
-    elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
+    elif not any(histogram.count for histogram in measured.get_histograms(ATTEMPTS).values()):
         yield NO_ATTEMPTS
     if undecided := [verdict.about for verdict in verdicts if verdict.is_undecided]:
-        reason = f"do not tell enough of {', '.join(undecided)}: buckets end below the limit, or are not there"
+        reason = f"do not decide {', '.join(undecided)}: buckets end below the limit or are missing"
         yield UnknownKind("Metric", reason, VERDICT)
     if measured.unusable:
         reason = (
-            f"have {counted(measured.unusable, 'value')} that "
-            f"{agreeing(measured.unusable, 'is no count and was', 'are no counts and were')} left out: NaN, "
-            "infinite or negative"
+            f"have {counted(measured.unusable, 'value')} that {agreeing(measured.unusable, 'was', 'were')} left out: "
+            "NaN, infinite or negative"
         )
         yield UnknownKind("Metric", reason, VERDICT)
 
 
 def _compare_node_counts(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
-    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster."""
+    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster. Both may be unknown."""
     cached = measured.get_number(CACHE, ("nodes",))
     if nodes is not None and cached is not None and cached != nodes:
-        yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
+        figures = f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster"
+        yield Verdict("nodes", figures, STALE, STALE.fix)
 
 
 def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
     """Yield a finding for each verdict that breaks a rule."""
     for verdict in verdicts:
         if verdict.rule is not None:
-            severity = verdict.severity or verdict.rule.severity
             yield verdict.rule.build_finding(
-                OBJECT, f"{verdict.about}: {verdict.figures}", verdict.lever, path=verdict.about, severity=severity
+                OBJECT,
+                f"{verdict.about}: {verdict.figures}",
+                verdict.advice,
+                path=verdict.about,
+                severity=verdict.severity,
             )
 
 
@@ -138,23 +142,24 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
     The state of a verdict with a rule is FINDINGS, or SOUND if the rule is only a note. Without a rule the state is
     SOUND, or UNKNOWN if there is no data.
     """
-    if verdict.rule is None:
-        return LatencyVerdict(about=verdict.about, state=SOUND if verdict.has_data else UNKNOWN, told=verdict.figures)
-    state = FINDINGS if (verdict.severity or verdict.rule.severity) != NOTE else SOUND
-    return LatencyVerdict(about=verdict.about, state=state, told=verdict.figures, lever=verdict.lever)
+    if verdict.is_warning_or_error:
+        state = FINDINGS
+    elif verdict.has_data:
+        state = SOUND
+    else:
+        state = UNKNOWN
+    return LatencyVerdict(about=verdict.about, state=state, told=verdict.figures, lever=verdict.advice)
 
 
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
-    """Return the figures of attempts and the aspects with findings as text."""
+    """Return the figures of the most frequent kind of attempts, and the other aspects with findings, as text."""
     if measured.is_leader is False:
-        return "This scheduler does not lead and schedules nothing: ask the leader"
-    attempts = [verdict for verdict in verdicts if verdict.about.startswith("attempts")]
-    wrong = [
-        verdict
-        for verdict in verdicts
-        if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE
-    ]
-    attempts_text = f"{attempts[0].about}: {attempts[0].figures.partition(';')[0]}"
-    other_aspects = [verdict.about for verdict in wrong if verdict not in attempts[:1]]
-    others_text = f"; not well: {', '.join(dict.fromkeys(other_aspects))}" if other_aspects else ""
-    return attempts_text[:1].upper() + attempts_text[1:] + others_text
+        return "This scheduler does not lead and schedules nothing: query the leader"
+    attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
+    quantiles, _, _ = attempts.figures.partition(";")
+    attempts_text = f"{attempts.about}: {quantiles}"
+    headline = attempts_text[:1].upper() + attempts_text[1:]
+    other_aspects = dict.fromkeys(
+        verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
+    )
+    return f"{headline}; needs attention: {', '.join(other_aspects)}" if other_aspects else headline

@@ -13,54 +13,47 @@ from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, PLUGI
 from kschedctl.sources.metrics.histograms import Histogram
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-POINTS_OUTSIDE_ATTEMPTS = (("PreEnqueue",),)
-"""The labels of extension points that run before an attempt and are no part of its time."""
+POINTS_OUTSIDE_ATTEMPTS = ("PreEnqueue",)
+"""The extension points that run before an attempt, so that they are no part of its time."""
 _METRICS = {metric.key: metric for metric in METRICS}
 
 
 def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
-    """Return the timings of a metric, largest total time first, with shares if they are parts of attempts."""
-    attempts_seconds = sum_seconds(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
+    """Return the timings of a metric, largest total time first. Timings of parts of attempts have their share."""
     names = _METRICS[metric].labels
-    timings = [
-        _build_timing(
-            dict(zip(names, labels, strict=True)),
-            histogram,
-            None if labels[:1] in POINTS_OUTSIDE_ATTEMPTS else attempts_seconds,
-        )
-        for labels, histogram in measured.of(metric).items()
-        if histogram.count > 0
-    ]
-    return tuple(
-        sorted(timings, key=lambda timing: (-(timing.mean or 0) * timing.count, tuple(timing.labels.values())))
-    )
+    is_part_of_attempts = metric in (POINTS, PERMIT)
+    attempts_seconds = sum_seconds(measured, ATTEMPTS) if is_part_of_attempts else None
+    timings = []
+    for labels, histogram in measured.get_histograms(metric).items():
+        if histogram.count > 0:
+            labels_by_name = dict(zip(names, labels, strict=True))
+            is_outside = labels_by_name.get("extension_point") in POINTS_OUTSIDE_ATTEMPTS
+            timings.append(_build_timing(labels_by_name, histogram, None if is_outside else attempts_seconds))
+    timings.sort(key=lambda timing: (-(timing.mean or 0) * timing.count, tuple(timing.labels.values())))
+    return tuple(timings)
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
-    """Return the distributions of a metric's durations, the most frequent first.
+    """Return the distributions of a metric's durations, those with the most observations first.
 
     Distributions in a single bucket are left out.
     """
     names = _METRICS[metric].labels
-    histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
-    all_curves = (
-        LatencyCurve(
-            labels=dict(zip(names, labels, strict=True)),
-            within=tuple(
-                (bucket.bound, min(bucket.observations / histogram.count, 1.0))
-                for bucket in histogram.get_cumulative_buckets()
-            ),
-        )
-        for labels, histogram in histograms
-        if histogram.count > 0
-    )
-    return tuple(curve for curve in all_curves if len(curve.within) > 1)
+    histograms = measured.get_histograms(metric)
+    curves = []
+    for labels in sorted(histograms, key=lambda labels: (-histograms[labels].count, labels)):
+        histogram = histograms[labels]
+        buckets = histogram.get_cumulative_buckets()
+        if histogram.count > 0 and len(buckets) > 1:
+            within = tuple((bucket.bound, min(bucket.observations / histogram.count, 1.0)) for bucket in buckets)
+            curves.append(LatencyCurve(labels=dict(zip(names, labels, strict=True)), within=within))
+    return tuple(curves)
 
 
 def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
-    """Build a timing from a histogram.
+    """Build a timing from a histogram with observations.
 
-    `attempts_seconds` is the total time of attempts, None if the histogram is no part of it.
+    `attempts_seconds` is the total time of attempts, None if unknown or if the histogram is no part of it.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     return Timing(
@@ -98,32 +91,38 @@ def get_only_number(numbers: Iterable[Number]) -> Number | None:
 
 
 def sum_seconds(measured: MetricsReading, metric: str) -> float | None:
-    """Return the total seconds of all observations of a metric, or None if unknown."""
-    totals = [histogram.total for histogram in measured.of(metric).values()]
-    return _finite_or_none(math.fsum(totals)) if totals and all(map(math.isfinite, totals)) else None
+    """Return the total seconds of all observations of a metric, or None if a total is missing or not finite."""
+    totals = [histogram.total for histogram in measured.get_histograms(metric).values()]
+    if not totals or not all(map(math.isfinite, totals)):
+        return None
+    return _finite_or_none(math.fsum(totals))
 
 
 def count_observations(measured: MetricsReading, metric: str) -> float:
     """Return the number of observations of a metric."""
-    return math.fsum(histogram.count for histogram in measured.of(metric).values())
+    return math.fsum(histogram.count for histogram in measured.get_histograms(metric).values())
 
 
-PERMIT_WAIT, OUTSIDE = "WaitOnPermit", "outside of plugins"
+PERMIT_WAIT = "WaitOnPermit"
+OUTSIDE = "outside of plugins"
+"""The part of an attempt's time that no extension point takes."""
 BINDING = (PERMIT_WAIT, "PreBindPreFlight", "PreBind", "Bind", "PostBind")
+"""The extension points of binding."""
 NESTED_POINTS = ("PreFilterExtensionAddPod", "PreFilterExtensionRemovePod")
-_FEWER_NODES_ADVICE = "sampling tells what a lower percentageOfNodesToScore saves; parallelism uses more cores"
+"""The extension points that run within others, whose time already includes theirs."""
+_FEWER_NODES_ADVICE = "sampling shows what a lower percentageOfNodesToScore saves; parallelism uses more cores"
 ADVICE_BY_POINT: Mapping[str, str] = {
-    "PreFilter": "what it computes of all pods, once an attempt: pods with affinity or spread make it long",
+    "PreFilter": "it computes data about all pods once per attempt: pods with affinity or spread constraints take long",
     "Filter": _FEWER_NODES_ADVICE,
-    "PostFilter": "preemption tries evictions on many nodes: spare it pods that cannot win, by preemptionPolicy: Never",
-    "PreScore": "preferences between pods are computed for all nodes that fit: fewer of these",
+    "PostFilter": "preemption tries evictions on many nodes: set preemptionPolicy: Never for pods that cannot win",
+    "PreScore": "preferences between pods are computed for all feasible nodes: use fewer of them",
     "Score": _FEWER_NODES_ADVICE,
     "Reserve": "a plugin reserves volumes or devices",
     PERMIT_WAIT: "a Permit plugin makes pods wait, such as one for gangs: see what it waits for",
     "PreBind": "volumes are provisioned and attached, device claims written: look at the CSI and DRA drivers and the "
     "API server",
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
-    OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
+    OUTSIDE: "look at extenders (config view), the scheduler's CPU limits and the size of its cache",
 }
 """The advice on how to make each extension point faster."""
 
@@ -142,19 +141,19 @@ class TimePart(NamedTuple):
 
     def describe(self) -> str:
         """Return a sentence such as `Filter takes 61% of the time, of that InterPodAffinity 80%`."""
-        of_plugin = f", of that {self.plugin} {self.plugin_share:.0%}" if self.plugin else ""
-        verb = "is spent" if self.name == OUTSIDE else "takes"
         if self.name == OUTSIDE:
-            return f"{self.share:.0%} of the time {verb} {self.name}"
-        return f"{self.name} {verb} {self.share:.0%} of the time{of_plugin}"
+            return f"{self.share:.0%} of the time is spent {self.name}"
+        of_plugin = f", of that {self.plugin} {self.plugin_share:.0%}" if self.plugin else ""
+        return f"{self.name} takes {self.share:.0%} of the time{of_plugin}"
 
     def get_advice(self) -> str:
-        """Return advice on how to make this part shorter."""
-        declared = IN_TREE.get(self.plugin) if self.plugin_share >= 0.5 else None
-        advice = declared.plugin.takes_less_time if declared and declared.plugin else ""
-        return advice or ADVICE_BY_POINT.get(
-            self.name, f"look at what {self.plugin or 'its plugins'} does at {self.name}"
-        )
+        """Return advice on how to shorten this part: that of its main plugin, if there is any, or of the point."""
+        if self.plugin_share >= 0.5:
+            declared = IN_TREE.get(self.plugin)
+            if declared and declared.plugin and declared.plugin.takes_less_time:
+                return declared.plugin.takes_less_time
+        culprit = f"{self.plugin} does" if self.plugin else "its plugins do"
+        return ADVICE_BY_POINT.get(self.name, f"look at what {culprit} at {self.name}")
 
 
 def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
@@ -163,18 +162,20 @@ def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
     if not attempts_seconds:
         return ()
     seconds: dict[str, float] = defaultdict(float)
-    for (point, _), histogram in measured.of(POINTS).items():
-        if (point,) not in POINTS_OUTSIDE_ATTEMPTS and point not in NESTED_POINTS and histogram.total > 0:
+    for (point, _), histogram in measured.get_histograms(POINTS).items():
+        if point not in POINTS_OUTSIDE_ATTEMPTS and point not in NESTED_POINTS and histogram.total > 0:
             seconds[point] += histogram.total
     permit_seconds = sum_seconds(measured, PERMIT)
     if permit_seconds:
         seconds[PERMIT_WAIT] = permit_seconds
-    seconds[OUTSIDE] = max(attempts_seconds - sum(seconds.values()), 0.0) if seconds else 0.0
-    parts = [
-        TimePart(point, spent / attempts_seconds, *_find_slowest_plugin(measured, point))
-        for point, spent in seconds.items()
-        if spent
-    ]
+    seconds_outside = attempts_seconds - sum(seconds.values())
+    if seconds and seconds_outside > 0:
+        seconds[OUTSIDE] = seconds_outside
+
+    parts = []
+    for point, point_seconds in seconds.items():
+        plugin, plugin_share = _find_slowest_plugin(measured, point)
+        parts.append(TimePart(point, point_seconds / attempts_seconds, plugin, plugin_share))
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 
@@ -182,7 +183,7 @@ def _find_slowest_plugin(measured: MetricsReading, point: str) -> tuple[str, flo
     """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
     seconds = {
         plugin: histogram.total
-        for (plugin, plugin_point), histogram in measured.of(PLUGINS).items()
+        for (plugin, plugin_point), histogram in measured.get_histograms(PLUGINS).items()
         if plugin_point == point and histogram.total > 0
     }
     if not seconds:

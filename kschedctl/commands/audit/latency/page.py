@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kschedctl.commands.audit.latency.report import LatencySection, Number, Timing
+from kschedctl.commands.audit.latency.verdicts import format_count, format_seconds
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.tables import Row, build_struct_table, build_table, keep_row, number_columns
@@ -13,7 +14,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import format_significant
 
 MAX_PLUGINS = 5
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
 QUANTILES = ("p50", "p90", "p99")
 
 
@@ -30,11 +31,12 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 
 
 def _plot_attempts(report: LatencySection) -> Page:
-    """Plot the share of attempts that are done within a time, by result."""
+    """Plot the share of attempts that are done within a time, by result, or also by profile if there are several."""
     curves = report.attempt_curves
     if not curves:
         return ()
-    labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1] or ["result"]
+    differing_labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1]
+    labels = differing_labels or ["result"]
     series = tuple(
         Series(
             " ".join(curve.labels[label] for label in labels),
@@ -50,7 +52,7 @@ def _build_source_line(report: LatencySection) -> Block:
     """Build the line about the scheduler's version, the source of the metrics and the period."""
     version = f"kube-scheduler {report.scheduler_version}, " if report.scheduler_version else ""
     duration = f" ({_format_seconds(report.seconds)})" if report.seconds is not None else ""
-    restarted = ", in which it restarted: since then" if report.restarted else ""
+    restarted = ", counted since its restart" if report.restarted else ""
     return paragraph(Marked(f"{version}{report.source}: {report.period}{duration}{restarted}", Tone.FAINT))
 
 
@@ -65,13 +67,15 @@ def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, 
 
 
 def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
-    """Return the labels to show: those in which the timings differ, or the first if there are none.
+    """Return the names of the labels to show: those in which the timings differ, or the first if all are alike.
 
     Wide output has all labels.
     """
     names = tuple(timings[0].labels)
+    if style.wide:
+        return names
     differing = tuple(name for name in names if len({timing.labels[name] for timing in timings}) > 1)
-    return names if style.wide else differing or names[:1]
+    return differing or names[:1]
 
 
 def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
@@ -79,7 +83,7 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
     share = f"{timing.share:.0%}" if timing.share is not None else ""
     quantiles = (_format_quantile(timing, name) for name in QUANTILES)
     values = (timing.labels[label] for label in labels)
-    return (*values, _format_count(timing.count), share, _format_seconds(timing.mean), *quantiles)
+    return (*values, format_count(timing.count), share, _format_seconds(timing.mean), *quantiles)
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
@@ -91,9 +95,9 @@ def _format_quantile(timing: Timing, name: str) -> str:
     if name not in timing.at_least:
         return _format_seconds(value)
     is_below_mean = timing.mean is not None and value is not None and timing.mean > value
-    return (
-        f"not known: past the last bucket, {_format_seconds(value)}" if is_below_mean else f"≥ {_format_seconds(value)}"
-    )
+    if is_below_mean:
+        return f"not known: past the last bucket, {_format_seconds(value)}"
+    return f"≥ {_format_seconds(value)}"
 
 
 def _build_other_figures(report: LatencySection, style: Style) -> Page:
@@ -109,29 +113,29 @@ def _build_other_figures(report: LatencySection, style: Style) -> Page:
         "Queueing hints": report.hints,
     }
     blocks = [block for title, timing in timings.items() for block in _build_timings_table(title, timing, style)]
-    counted = {
+    numbers = {
         "Results": report.results,
         "Queues": report.queues,
         "Cache": report.cache,
         "Events in flight": report.in_flight_events,
     }
-    blocks += [block for title, counts in counted.items() for block in _build_counts_table(title, counts)]
+    blocks += [block for title, counts in numbers.items() for block in _build_counts_table(title, counts)]
     missing_columns = (Column("metric", keep=True), Column("why"))
-    return (
-        *blocks,
-        *build_table([*report.missing.items()], missing_columns, keep_row, limit=None, title="Not in it"),
-    )
+    missing = list(report.missing.items())
+    return (*blocks, *build_table(missing, missing_columns, keep_row, limit=None, title="Missing metrics"))
 
 
 def _build_counts_table(title: str, counts: Sequence[Number]) -> Page:
-    """Build a table of counts."""
-    columns = [*map(Column, counts[0].labels if counts else ()), *number_columns("count", "per second")]
+    """Build a table of counts with their labels, or return () if there are none."""
+    if not counts:
+        return ()
+    columns = [*map(Column, counts[0].labels), *number_columns("count", "per second")]
     return build_table(counts, columns, _build_number_row, limit=None, title=title, full=False)
 
 
 def _build_number_row(number: Number) -> Row:
     """Return the cells for a count."""
-    return (*number.labels.values(), _format_count(number.count), _format_rate(number.per_second))
+    return (*number.labels.values(), format_count(number.count), _format_rate(number.per_second))
 
 
 def _format_rate(value: float | None) -> str:
@@ -139,15 +143,8 @@ def _format_rate(value: float | None) -> str:
     return "" if value is None else format_significant(value, 3)
 
 
-def _format_count(value: float) -> str:
-    """Return a count as text, with a fraction only if it is not whole."""
-    return f"{value:,.0f}" if value == int(value) else format_significant(value, 2)
-
-
 def _format_seconds(value: float | None) -> str:
     """Return seconds with three digits in a suitable unit, empty if unknown."""
     if value is None:
         return ""
-    unit, name = next((entry for entry in UNITS if abs(value) >= entry[0]), UNITS[-1])
-    scaled = value / unit
-    return f"{format_significant(scaled, 3)} {name}"
+    return format_seconds(value)

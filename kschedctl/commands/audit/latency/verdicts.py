@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
@@ -15,7 +15,7 @@ from kschedctl.commands.audit.latency.figures import (
     split_attempt_time,
     sum_seconds,
 )
-from kschedctl.replay.audit_rules import AuditRule
+from kschedctl.replay.audit_rules import ERROR, NOTE, AuditRule
 from kschedctl.sources.metrics.catalogue import (
     API_CALLS,
     ATTEMPTS,
@@ -39,8 +39,6 @@ from kschedctl.sources.metrics.catalogue import (
 from kschedctl.sources.metrics.histograms import Histogram
 from kschedctl.text.counts import format_significant
 
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-
 
 def format_seconds(seconds: float) -> str:
     """Return seconds with three digits in a suitable unit.
@@ -48,9 +46,11 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(0.0123456), format_seconds(2e-5), format_seconds(12.5), format_seconds(0), format_seconds(16384)
     ('12.3 ms', '20 µs', '12.5 s', '0 s', '16,384 s')
     """
-    unit, name = next((entry for entry in UNITS if abs(seconds) >= entry[0]), (1e-6, "µs") if seconds else UNITS[0])
-    value = seconds / unit
-    return f"{format_significant(value, 3)} {name}"
+    if abs(seconds) >= 1 or not seconds:
+        return f"{format_significant(seconds, 3)} s"
+    if abs(seconds) >= 1e-3:
+        return f"{format_significant(seconds * 1e3, 3)} ms"
+    return f"{format_significant(seconds * 1e6, 3)} µs"
 
 
 def format_count(count: float) -> str:
@@ -63,7 +63,7 @@ def format_count(count: float) -> str:
 
 
 def _format_count_of(count: float, noun: str) -> str:
-    """Return a count and its noun in the right number.
+    """Return a count and a noun that agrees with it.
 
     >>> _format_count_of(1.0, "pod"), _format_count_of(0.25, "pod")
     ('1 pod', '0.25 pods')
@@ -89,18 +89,29 @@ class Verdict:
     """The figures as text."""
     rule: AuditRule | None = None
     """The rule that is broken, None if the aspect is good."""
-    lever: str = ""
+    advice: str = ""
     """The advice, empty if the aspect is good."""
     has_data: bool = True
     """Whether there was anything to judge."""
     is_undecided: bool = False
     """Whether the data does not decide, because the buckets end too low or are missing."""
-    severity: str = ""
+    own_severity: str = ""
     """The severity if it differs from the rule's."""
+
+    @property
+    def severity(self) -> str:
+        """The severity of the finding, empty if the aspect is good."""
+        rule_severity = self.rule.severity if self.rule is not None else ""
+        return self.own_severity or rule_severity
+
+    @property
+    def is_warning_or_error(self) -> bool:
+        """Whether a rule is broken that is more than a note."""
+        return self.rule is not None and self.severity != NOTE
 
 
 def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verdict, ...]:
-    """Return one or more verdicts for each aspect, in reading order."""
+    """Return the verdicts on all aspects, in reading order. Aspects that not all sources have may be missing."""
     return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
 
 
@@ -109,190 +120,235 @@ def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> 
     return (Verdict(about, figures, has_data=False),)
 
 
-def _judge_attempts(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the duration of attempts by result and profile."""
-    histograms = {labels: histogram for labels, histogram in measured.of(ATTEMPTS).items() if histogram.count > 0}
+def _judge_attempt_durations(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
+    """Judge how long attempts take, for each result and profile, the most frequent first."""
+    histograms = _get_observed_histograms(measured, ATTEMPTS)
     if not histograms:
         return _build_no_data_verdict("attempts")
     return [
-        _judge_attempt_histogram(measured, limits, f"attempts: {result}, {profile}", histogram)
-        for (result, profile), histogram in sorted(histograms.items(), key=lambda labelled: -labelled[1].count)
+        _judge_attempt_histogram(measured, limits, f"attempts: {result}, {profile}", histograms[result, profile])
+        for result, profile in sorted(histograms, key=lambda labels: -histograms[labels].count)
     ]
+
+
+def _get_observed_histograms(measured: MetricsReading, metric: str) -> dict[tuple[str, ...], Histogram]:
+    """Return the histograms of a metric that have observations, by label values."""
+    return {labels: histogram for labels, histogram in measured.get_histograms(metric).items() if histogram.count > 0}
 
 
 def _judge_attempt_histogram(
     measured: MetricsReading, limits: LatencyLimits, about: str, histogram: Histogram
 ) -> Verdict:
-    """Judge the duration of attempts with one result and profile."""
-    words = format_quantiles(histogram)
+    """Judge the duration of attempts with one result and profile.
+
+    If the 99th percentile is above the target, the largest part of the attempts' time is named. It is an error if even
+    the median is above the target.
+    """
+    quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
-        return _build_good_verdict(about, words, is_above)
+        return _build_good_verdict(about, quantiles, is_above)
+    figures = f"{quantiles}, target {format_seconds(limits.target)}"
+    advice = rules.ATTEMPTS.fix
     parts = split_attempt_time(measured)
-    largest_part = f"; {parts[0].describe()}" if parts else ""
-    lever = parts[0].get_advice() if parts else rules.ATTEMPTS.fix
-    severity = "error" if histogram.estimate_quantile(0.5) > limits.target else ""
-    return Verdict(
-        about,
-        f"{words}, target {format_seconds(limits.target)}{largest_part}",
-        rules.ATTEMPTS,
-        lever,
-        severity=severity,
-    )
+    if parts:
+        largest_part = parts[0]
+        figures += f"; {largest_part.describe()}"
+        advice = largest_part.get_advice()
+    is_median_above = histogram.estimate_quantile(0.5) > limits.target
+    return Verdict(about, figures, rules.ATTEMPTS, advice, own_severity=ERROR if is_median_above else "")
 
 
 def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the plugins whose single calls may be long, or the slowest plugin if there are none."""
-    histograms = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
+    """Judge each plugin with calls beyond the last bucket of its histogram, or the slowest plugin if there are none."""
+    histograms = _get_observed_histograms(measured, PLUGINS)
     if not histograms:
         return _build_no_data_verdict("plugins", "no cycle was timed: one in ten is")
-    slow = [labels for labels, histogram in histograms.items() if histogram.is_lower_limit(0.99)]
-    if not slow:
-        slowest = max(histograms, key=lambda labels: (histograms[labels].estimate_quantile(0.99), labels))
-        return (
-            Verdict("plugins", f"the longest is {slowest[0]} at {slowest[1]}: {format_quantiles(histograms[slowest])}"),
-        )
+    beyond_last_bucket = [labels for labels, histogram in histograms.items() if histogram.is_lower_limit(0.99)]
+    if not beyond_last_bucket:
+        plugin, point = max(histograms, key=lambda labels: (histograms[labels].estimate_quantile(0.99), labels))
+        figures = f"the slowest is {plugin} at {point}: {format_quantiles(histograms[plugin, point])}"
+        return (Verdict("plugins", figures),)
     return [
         Verdict(
             f"plugin {plugin} at {point}",
             format_quantiles(histograms[plugin, point]),
             rules.PLUGIN,
-            f"see what {plugin} does at {point}: the pods that use it, and what it asks elsewhere",
+            f"see what {plugin} does at {point}: which pods use it, and which services it calls",
         )
-        for plugin, point in sorted(slow)
+        for plugin, point in sorted(beyond_last_bucket)
     ]
 
 
 def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the slowest step of binding."""
-    points = {point: histogram for (point, _), histogram in measured.of(POINTS).items() if point in BINDING}
-    points |= {f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.of(PERMIT).items()}
-    points |= {f"API call {call}": histogram for (call, _), histogram in measured.of(API_CALLS).items()}
-    histograms = {point: histogram for point, histogram in points.items() if histogram.count > 0}
-    if not histograms:
+    """Judge the slowest step of binding: an extension point, a wait at Permit or a call of the API dispatcher.
+
+    If the step is too slow, the duration of POST requests follows, since it shows how much the API server contributes.
+    """
+    steps = {point: histogram for (point, _), histogram in measured.get_histograms(POINTS).items() if point in BINDING}
+    steps |= {
+        f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.get_histograms(PERMIT).items()
+    }
+    steps |= {f"API call {call}": histogram for (call, _), histogram in measured.get_histograms(API_CALLS).items()}
+    observed_steps = {step: histogram for step, histogram in steps.items() if histogram.count > 0}
+    if not observed_steps:
         return _build_no_data_verdict("binding", "nothing was bound")
-    slowest = max(histograms, key=lambda point: (_nan_to_zero(histograms[point].estimate_quantile(0.99)), point))
-    histogram = histograms[slowest]
-    message = f"the longest is {slowest}: {format_quantiles(histogram)}"
+
+    slowest_step = _find_slowest(observed_steps)
+    histogram = observed_steps[slowest_step]
+    figures = f"the slowest is {slowest_step}: {format_quantiles(histogram)}"
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
-        return (_build_good_verdict("binding", message, is_above),)
-    posts = measured.of(REQUESTS).get(("POST",))
-    requests_text = f"; POST requests themselves: {format_quantiles(posts)}" if posts and posts.count > 0 else ""
-    lever = rules.BINDING_FIXES.get(slowest.partition(" ")[0], rules.BINDING.fix)
-    return (Verdict("binding", f"{message}{requests_text}", rules.BINDING, lever),)
+        return (_build_good_verdict("binding", figures, is_above),)
+    posts = measured.get_histograms(REQUESTS).get(("POST",))
+    if posts and posts.count > 0:
+        figures += f"; POST requests themselves: {format_quantiles(posts)}"
+    extension_point, _, _ = slowest_step.partition(" ")
+    advice = rules.BINDING_FIXES.get(extension_point, rules.BINDING.fix)
+    return (Verdict("binding", figures, rules.BINDING, advice),)
+
+
+def _find_slowest(histograms: Mapping[str, Histogram]) -> str:
+    """Return the key of the histogram with the highest 99th percentile. An unknown percentile counts as 0."""
+    return max(histograms, key=lambda key: (_nan_to_zero(histograms[key].estimate_quantile(0.99)), key))
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the client's rate limit on requests.
+    """Judge how long the client's rate limit holds back the requests of the verb that waits longest.
 
-    Returns no verdict without data, since not all sources have this metric.
+    Return no verdict without data, since not all sources have this metric.
     """
-    by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
+    by_verb = {verb: histogram for (verb,), histogram in _get_observed_histograms(measured, THROTTLING).items()}
     if not by_verb:
         return ()
-    slowest = max(by_verb, key=lambda verb: (_nan_to_zero(by_verb[verb].estimate_quantile(0.99)), verb))
-    message = f"{slowest} requests are held back: {format_quantiles(by_verb[slowest])}"
-    if not _is_p99_above(by_verb[slowest], limits.target):
-        return (Verdict("client", message),)
-    return (Verdict("client", message, rules.CLIENT, rules.CLIENT.fix),)
+    slowest_verb = _find_slowest(by_verb)
+    figures = f"{slowest_verb} requests are held back: {format_quantiles(by_verb[slowest_verb])}"
+    if not _is_p99_above(by_verb[slowest_verb], limits.target):
+        return (Verdict("client", figures),)
+    return (Verdict("client", figures, rules.CLIENT, rules.CLIENT.fix),)
 
 
 def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the time from queue to bound of pods that were scheduled at the first attempt."""
-    histograms = {tries: histogram for (tries,), histogram in measured.of(SLI).items() if histogram.count > 0}
-    if not histograms:
-        return _build_no_data_verdict("pods, from queue to bound", "no pod was scheduled")
-    first = histograms.get("1")
-    pods = sum(histogram.count for histogram in histograms.values())
-    retried = pods - (first.count if first else 0.0)
-    retried_text = (
-        f"; {format_count(retried)} of {_format_count_of(pods, 'pod')} needed several attempts" if retried else ""
-    )
-    if first is None:
-        return (Verdict("pods, from queue to bound", f"none at the first attempt{retried_text}"),)
-    message = f"at the first attempt {format_quantiles(first)}{retried_text}"
-    is_above = _is_p99_above(first, limits.sli)
+    """Judge the time from queue to bound of pods that were scheduled at the first attempt. Other pods are counted."""
+    about = "pods, from queue to bound"
+    by_attempts = {attempts: histogram for (attempts,), histogram in _get_observed_histograms(measured, SLI).items()}
+    if not by_attempts:
+        return _build_no_data_verdict(about, "no pod was scheduled")
+    first_attempt = by_attempts.get("1")
+    pods = sum(histogram.count for histogram in by_attempts.values())
+    retried = pods - (first_attempt.count if first_attempt else 0.0)
+    retried_text = ""
+    if retried:
+        retried_text = f"; {format_count(retried)} of {_format_count_of(pods, 'pod')} needed several attempts"
+    if first_attempt is None:
+        return (Verdict(about, f"none at the first attempt{retried_text}"),)
+    figures = f"at the first attempt {format_quantiles(first_attempt)}{retried_text}"
+    is_above = _is_p99_above(first_attempt, limits.sli)
     if not is_above:
-        return (_build_good_verdict("pods, from queue to bound", message, is_above),)
-    return (Verdict("pods, from queue to bound", message, rules.SLI, rules.SLI.fix),)
+        return (_build_good_verdict(about, figures, is_above),)
+    return (Verdict(about, figures, rules.SLI, rules.SLI.fix),)
 
 
 def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: whether there are errors, or mostly attempts without a node."""
-    number = measured.numbers.get(RESULTS, {})
+    """Judge the results of attempts: whether there are errors, or mostly attempts without a node.
+
+    Errors in more than one of a hundred attempts are graver than the rule says.
+    """
     by_result: dict[str, float] = {}
-    for (result, _), count in number.items():
+    for (result, _), count in measured.numbers.get(RESULTS, {}).items():
         by_result[result] = by_result.get(result, 0.0) + count
     attempts = sum(by_result.values())
     if not attempts:
         return _build_no_data_verdict("results")
-    message = ", ".join(
-        f"{format_count(count)} {result}" for result, count in sorted(by_result.items(), key=lambda r: -r[1])
-    )
-    errors, unschedulable = by_result.get("error", 0.0), by_result.get("unschedulable", 0.0)
+    most_frequent_first = sorted(by_result, key=lambda result: -by_result[result])
+    figures = ", ".join(f"{format_count(by_result[result])} {result}" for result in most_frequent_first)
+    errors = by_result.get("error", 0.0)
+    unschedulable = by_result.get("unschedulable", 0.0)
     if errors:
-        severity = "error" if errors > attempts / 100 else ""
-        return (Verdict("results", message, rules.ERRORS, rules.ERRORS.fix, severity=severity),)
+        own_severity = ERROR if errors > attempts / 100 else ""
+        return (Verdict("results", figures, rules.ERRORS, rules.ERRORS.fix, own_severity=own_severity),)
     if unschedulable > attempts / 2 and unschedulable >= limits.waiting:
-        return (Verdict("results", message, rules.REFUSED, rules.REFUSED.fix),)
-    return (Verdict("results", message),)
+        return (Verdict("results", figures, rules.REFUSED, rules.REFUSED.fix),)
+    return (Verdict("results", figures),)
 
 
 def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the lengths of the queues."""
+    """Judge the lengths of the queues: each queue that is too long, or all of them together if none is."""
     counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
     if not counts:
-        return _build_no_data_verdict("queues", "their lengths are not there")
-    message = ", ".join(f"{format_count(count)} {queue}" for queue, count in counts.items())
-    long_queues = list(_iter_long_queues(measured, limits, counts))
-    return long_queues or (Verdict("queues", message),)
+        return _build_no_data_verdict("queues", "their lengths are missing")
+    active, backoff, unschedulable = (counts.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
+    long_queues = [
+        *_judge_active_queue(measured, limits, active),
+        *_judge_backoff_queue(limits, backoff, active),
+        *_judge_unschedulable_queue(measured, limits, unschedulable),
+    ]
+    figures = ", ".join(f"{format_count(count)} {queue}" for queue, count in counts.items())
+    return long_queues or (Verdict("queues", figures),)
 
 
-def _iter_long_queues(measured: MetricsReading, limits: LatencyLimits, by_queue: dict[str, float]) -> Iterable[Verdict]:
-    """Yield a verdict for each queue that is too long."""
-    active, backoff, unschedulable = (by_queue.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
-    attempts_seconds, attempts = sum_seconds(measured, ATTEMPTS), count_observations(measured, ATTEMPTS)
-    backlog = active * attempts_seconds / attempts if attempts_seconds and attempts else 0.0
+def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active: float) -> Iterable[Verdict]:
+    """Yield a verdict if attempts for all ready pods, one after the other, would take too long."""
+    attempts_seconds = sum_seconds(measured, ATTEMPTS)
+    attempts = count_observations(measured, ATTEMPTS)
+    if not attempts_seconds or not attempts:
+        return
+    backlog = active * attempts_seconds / attempts
     if active > limits.waiting and backlog > limits.backlog:
-        message = (
+        figures = (
             f"{_format_count_of(active, 'pod')} {_choose_form(active, 'is', 'are')} ready: "
             f"{format_seconds(backlog)} of attempts one after the other"
         )
-        yield Verdict("queue active", message, rules.ACTIVE, rules.ACTIVE.fix)
+        yield Verdict("queue active", figures, rules.ACTIVE, rules.ACTIVE.fix)
+
+
+def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -> Iterable[Verdict]:
+    """Yield a verdict if many pods are in back-off, and more than are ready."""
     if backoff > limits.waiting and backoff > active:
-        message = (
-            f"{_format_count_of(backoff, 'pod')} {_choose_form(backoff, 'waits', 'wait')} to be tried again, "
+        figures = (
+            f"{_format_count_of(backoff, 'pod')} in back-off, "
             f"{format_count(active)} {_choose_form(active, 'is', 'are')} ready"
         )
-        yield Verdict("queue backoff", message, rules.BACKOFF, rules.BACKOFF.fix)
-    pods = measured.get_number(CACHE, ("pods",))
-    if unschedulable > limits.waiting and (pods is None or unschedulable > limits.unschedulable_share * pods):
-        running_text = f", {format_count(pods)} {_choose_form(pods, 'runs', 'run')}" if pods is not None else ""
+        yield Verdict("queue backoff", figures, rules.BACKOFF, rules.BACKOFF.fix)
+
+
+def _judge_unschedulable_queue(
+    measured: MetricsReading, limits: LatencyLimits, unschedulable: float
+) -> Iterable[Verdict]:
+    """Yield a verdict if many pods are unschedulable, also in comparison with the pods in the cache."""
+    running = measured.get_number(CACHE, ("pods",))
+    is_large_share = running is None or unschedulable > limits.unschedulable_share * running
+    if unschedulable > limits.waiting and is_large_share:
         verb = _choose_form(unschedulable, "fits", "fit")
-        message = f"{_format_count_of(unschedulable, 'pod')} {verb} on no node{running_text}"
-        yield Verdict("queue unschedulable", message, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
+        figures = f"{_format_count_of(unschedulable, 'pod')} {verb} on no node"
+        if running is not None:
+            figures += f", {format_count(running)} {_choose_form(running, 'is', 'are')} running"
+        yield Verdict("queue unschedulable", figures, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
 
 
 def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of pods that fitted but were only retried by the flush of unschedulable pods."""
+    """Judge the number of pods that fitted but were only retried by the flush of unschedulable pods.
+
+    Return no verdict without data, since not all versions have this metric.
+    """
     count = measured.get_number(FLUSHED)
     if count is None:
         return ()
     if not count:
         return (Verdict("wake-ups", "no pod that fitted had to wait for the flush after five minutes"),)
     message = (
-        f"{_format_count_of(count, 'pod')} fitted, and {_choose_form(count, 'was', 'were')} only tried again by the "
-        "flush after five minutes"
+        f"{_format_count_of(count, 'pod')} fitted, but {_choose_form(count, 'was', 'were')} only retried by the flush "
+        "after five minutes"
     )
     return (Verdict("wake-ups", message, rules.FLUSHED, rules.FLUSHED.fix),)
 
 
 def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge how often preemption was tried, helped and failed."""
-    attempts, victims = measured.get_number(PREEMPTIONS), next(iter(measured.of(VICTIMS).values()), None)
+    """Judge how often preemption was tried, helped and failed. Failed evictions are graver than vain attempts."""
+    attempts = measured.get_number(PREEMPTIONS)
     if attempts is None:
         return _build_no_data_verdict("preemption")
+    victims = next(iter(measured.get_histograms(VICTIMS).values()), None)  # the histogram has no labels
     successes = victims.count if victims is not None else 0.0
     victims_text = f", {_format_count_of(victims.total, 'victim')}" if victims is not None and successes else ""
     message = f"{_format_count_of(attempts, 'attempt')}, {format_count(successes)} with victims{victims_text}"
@@ -308,28 +364,29 @@ def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Ve
     """Judge the number of assumed pods in the cache."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
-        return _build_no_data_verdict("cache", "its size is not there")
+        return _build_no_data_verdict("cache", "its size is missing")
     message = ", ".join(f"{format_count(count)} {kind.replace('_', ' ')}" for kind, count in sorted(counts.items()))
-    assumed, pods = counts.get("assumed_pods", 0.0), counts.get("pods", 0.0)
-    if assumed > limits.waiting and assumed > limits.assumed_share * pods:
+    assumed = counts.get("assumed_pods", 0.0)
+    if assumed > limits.waiting and assumed > limits.assumed_share * counts.get("pods", 0.0):
         return (Verdict("cache", message, rules.ASSUMED, rules.ASSUMED.fix),)
     return (Verdict("cache", message),)
 
 
 def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of queueing hints."""
-    histograms = measured.of(HINTS)
+    """Judge the results of queueing hints: whether hints of some plugins fail."""
+    histograms = measured.get_histograms(HINTS)
     if not histograms:
         return _build_no_data_verdict("hints")
     counts: dict[str, float] = {}
-    for (_, _, hint), histogram in histograms.items():
+    failing_plugins = set()
+    for (plugin, _, hint), histogram in histograms.items():
         counts[hint] = counts.get(hint, 0.0) + histogram.count
+        if hint == "Error" and histogram.count:
+            failing_plugins.add(plugin)
     message = ", ".join(f"{format_count(count)} {hint}" for hint, count in sorted(counts.items()))
-    failing = sorted(
-        {plugin for plugin, _, hint in histograms if hint == "Error" and histograms[plugin, _, hint].count}
-    )
-    if failing:
-        return (Verdict("hints", f"{message}: of {', '.join(failing)}", rules.HINTS, rules.HINTS.fix),)
+    if failing_plugins:
+        figures = f"{message} (errors in {', '.join(sorted(failing_plugins))})"
+        return (Verdict("hints", figures, rules.HINTS, rules.HINTS.fix),)
     return (Verdict("hints", message),)
 
 
@@ -345,7 +402,10 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
 
 
 def format_quantiles(histogram: Histogram) -> str:
-    """Return the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`."""
+    """Return the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
+
+    A quantile in the last bucket is a lower limit; one that cannot be determined is "not known".
+    """
     parts = []
     for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):
         value = histogram.estimate_quantile(q)
@@ -373,7 +433,7 @@ def _nan_to_zero(value: float) -> float:
 
 
 JUDGES: tuple[Callable[[MetricsReading, LatencyLimits], Iterable[Verdict]], ...] = (
-    _judge_attempts,
+    _judge_attempt_durations,
     _judge_plugins,
     _judge_binding,
     _judge_client_throttling,

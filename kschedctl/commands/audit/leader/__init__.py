@@ -6,19 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.times import DAY
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.cluster import SchedulerInstance
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
     compare_with_newest_renewal,
     find_differing_settings,
     find_own_lease,
     find_scheduler_leases,
-    find_served_names,
+    get_lease_name,
+    summarize_scheduler_names,
 )
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
 STALE = AuditRule(
@@ -42,7 +44,7 @@ NO_LEASE = AuditRule(
     NOTE,
     "No lease says who leads",
     "Without leader election every instance of kube-scheduler schedules: a second one means double booking.",
-    "Where several instances run, set leaderElection.leaderElect to true",
+    "If several instances run, set leaderElection.leaderElect to true",
 )
 FREQUENT = AuditRule(
     "audit-leader-frequent",
@@ -58,7 +60,7 @@ TWO_SERVE = AuditRule(
     ERROR,
     "Two instances schedule under one name at once",
     "Neither knows what the other assumes: both give away the same room. The result is overcommitted nodes and pods "
-    "that kubelets refuse.",
+    "that kubelets reject.",
     "Make all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
 )
 NO_ELECTION = AuditRule(
@@ -78,26 +80,23 @@ DIFFERENT = AuditRule(
 RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
 
 
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 MANY_ELECTIONS = 3
 """The number of elections that are too many for the hour for which events are kept."""
 LEADER_ELECT_FLAG = "leader-elect"
 
 
 def build_leader_section(audited: AuditedCluster) -> LeaderSection:
-    """Build the section about the leases of schedulers and the scheduler names that pods use."""
-    leases, names = find_scheduler_leases(audited), find_served_names(audited)
+    """Build the section about the leases of schedulers, the scheduler names that pods use, and differing instances."""
+    leases = find_scheduler_leases(audited)
+    names = summarize_scheduler_names(audited)
     provenance = audited.cluster.provenance
     instances = provenance.instances if provenance else ()
     differing_settings = find_differing_settings(instances)
     findings = [
         *_iter_lease_findings(leases, audited),
-        *_iter_turn_findings(names, leases),
+        *_iter_shared_name_findings(names, leases),
         *(_build_difference_finding(setting) for setting in differing_settings),
-        *_iter_disabled_election_findings(
-            [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"],
-            len(instances),
-        ),
+        *_iter_disabled_election_findings(instances),
     ]
     return LeaderSection(
         title="Leader",
@@ -111,16 +110,17 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 
 
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread data without which the leader cannot be called healthy."""
+    """Yield the unread data without which the leader cannot be called healthy.
+
+    Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
+    """
     own_lease = find_own_lease(audited.cluster)
-    for kind, gap in (
-        (LEASE, audited.cluster.gap(LEASE, own_lease.namespace if own_lease else "")),
-        *((kind, audited.cluster.gap(kind)) for kind in ("Event", "Pod")),
-    ):
-        if gap:
-            yield UnknownKind(kind, gap.why, VERDICT)
+    lease_gap = audited.cluster.gap(LEASE, own_lease.namespace if own_lease else "")
+    if lease_gap:
+        yield UnknownKind(LEASE, lease_gap.why, VERDICT)
+    yield from audited.iter_unread_kinds("Event", "Pod")
     if any(lease.holder and not lease.renewed for lease in leases):
-        yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
+        yield UnknownKind(LEASE, "that are held do not say when they were renewed", VERDICT)
     if leases and not audited.now and not any(_is_expired_by_other_leases(lease, audited) for lease in leases):
         yield NO_TIMES
 
@@ -145,37 +145,37 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
         yield from _iter_election_findings(lease, audited)
     lease_names = {lease.lease for lease in leases}
     if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
-        yield NO_LEASE.build_finding(
-            f"{LEASE} {own_lease}", "there is none of that name", namespace=own_lease.namespace
-        )
+        yield NO_LEASE.build_finding(f"{LEASE} {own_lease}", "does not exist", namespace=own_lease.namespace)
 
 
 def _iter_own_lease_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that the replayed scheduler's lease was released or is stale, if so."""
-    namespace = lease.lease.partition("/")[0]
     if not lease.holder:
-        message = f"given up{_format_age_suffix(lease)}, and nobody took it"
-        yield STALE.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
     elif lease.stale:
-        is_certain = _is_expired_by_other_leases(lease, audited)
-        renewed = f"renewed last at {lease.renewed}{_format_age_suffix(lease)}"
-        message = f"held by {lease.holder}, {renewed}; it lasts {lease.seconds} s"
-        doubt = "" if is_certain else ", and no other lease was renewed since: the time of the reading may be another"
-        yield STALE.build_finding(
-            f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if is_certain else WARNING
-        )
+        message = f"held by {lease.holder}, last renewed at {lease.renewed}{_format_age_suffix(lease)}"
+        message += f"; it lasts {lease.seconds} s"
+        if _is_expired_by_other_leases(lease, audited):
+            yield _build_lease_finding(STALE, lease, message)
+        else:
+            message += ", and no other lease was renewed since: the time of the cluster may be wrong"
+            yield _build_lease_finding(STALE, lease, message, severity=WARNING)
+
+
+def _build_lease_finding(rule: AuditRule, lease: SchedulerLease, message: str, *, severity: str = "") -> Finding:
+    """Build a finding about a lease, with the severity of the rule unless another is given."""
+    namespace, _, _ = lease.lease.partition("/")
+    severity = severity or rule.severity
+    return rule.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace, severity=severity)
 
 
 def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """Build the finding about another scheduler's stale lease. It is a warning for a day and a note after that."""
     seconds_silent = audited.seconds_since(lease.renewed)
     is_recent = seconds_silent is None or seconds_silent < DAY
-    renewed = f"renewed last at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
+    renewed = f"last renewed at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
     message = f"held by {lease.holder or 'nobody'}, {renewed}"
-    namespace = lease.lease.partition("/")[0]
-    return LEFT_BEHIND.build_finding(
-        f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if is_recent else NOTE
-    )
+    return _build_lease_finding(LEFT_BEHIND, lease, message, severity=WARNING if is_recent else NOTE)
 
 
 def _format_age_suffix(lease: SchedulerLease) -> str:
@@ -185,43 +185,40 @@ def _format_age_suffix(lease: SchedulerLease) -> str:
 
 def _iter_election_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that the leader changes often, if events or the earlier snapshot show it."""
-    namespace = lease.lease.partition("/")[0]
     if lease.elections >= MANY_ELECTIONS:
-        message = (
-            f"{counted(lease.elections, 'time')} somebody began to lead, within the hour for which events are kept"
-        )
-        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        message = f"{counted(lease.elections, 'election')} within the hour for which events are kept"
+        yield _build_lease_finding(FREQUENT, lease, message)
         return
-    before = _find_earlier_transitions(lease, audited)
-    if before is not None and lease.transitions - before >= MANY_ELECTIONS:
-        message = f"it changed hands {counted(lease.transitions - before, 'time')} since the earlier snapshot"
-        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+    earlier_transitions = _count_earlier_transitions(lease, audited)
+    if earlier_transitions is not None and lease.transitions - earlier_transitions >= MANY_ELECTIONS:
+        changes = counted(lease.transitions - earlier_transitions, "time")
+        yield _build_lease_finding(FREQUENT, lease, f"changed hands {changes} since the earlier snapshot")
 
 
-def _find_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
-    """Return how often the lease had changed hands in the earlier snapshot, or None if unknown."""
+def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
+    """Return how often the lease had changed hands at the earlier time, or None if it did not exist or was not read."""
     if audited.earlier is None:
         return None
-    leases_by_name = {
-        f"{lease.metadata.namespace}/{lease.metadata.name}": lease for lease in audited.earlier.cluster.leases
-    }
-    return (leases_by_name[lease.lease].spec.lease_transitions or 0) if lease.lease in leases_by_name else None
+    for earlier_lease in audited.earlier.cluster.leases:
+        if str(get_lease_name(earlier_lease)) == lease.lease:
+            return earlier_lease.spec.lease_transitions or 0
+    return None
 
 
-def _iter_turn_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
+def _iter_shared_name_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
     """Yield findings about scheduler names under which instances alternate more often than elections explain."""
     elections = max((lease.elections for lease in leases), default=0)
-    for name in names:
-        if name.turns > max(1, elections):
+    for scheduler_name in names:
+        if scheduler_name.turns > max(1, elections):
             placements = "; ".join(
                 f"{instance.instance}: {instance.placed:,} from {instance.first} to {instance.last}"
-                for instance in name.instances
+                for instance in scheduler_name.instances
             )
+            turns = counted(scheduler_name.turns, "time")
             message = (
-                f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
-                f"{counted(elections, 'election')}: {placements}"
+                f"instances alternated {turns} in placing pods, with {counted(elections, 'election')}: {placements}"
             )
-            yield TWO_SERVE.build_finding(f"Scheduler {name.name}", message)
+            yield TWO_SERVE.build_finding(f"Scheduler {scheduler_name.name}", message)
 
 
 def _build_difference_finding(setting: DifferentSetting) -> Finding:
@@ -230,28 +227,35 @@ def _build_difference_finding(setting: DifferentSetting) -> Finding:
     return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
 
 
-def _iter_disabled_election_findings(not_electing: Sequence[str], instance_count: int) -> Iterator[Finding]:
+def _iter_disabled_election_findings(instances: Sequence[SchedulerInstance]) -> Iterator[Finding]:
     """Yield the finding that several instances run although some take part in no leader election."""
-    if not_electing and instance_count > 1:
-        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(not_electing)}")
+    without_election = [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"]
+    if without_election and len(instances) > 1:
+        message = f"--leader-elect=false: {', '.join(without_election)}"
+        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", message)
 
 
 def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
     """Return which instance leads, and how many pods name an unknown scheduler, as text."""
+    headline = _describe_leader(leases, audited)
+    unserved = sum(scheduler_name.waiting for scheduler_name in names if not scheduler_name.served)
+    if unserved:
+        headline += f"; {counted(unserved, 'pod')} {agreeing(unserved, 'names', 'name')} an unknown scheduler"
+    return headline
+
+
+def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> str:
+    """Return which instance of the replayed scheduler leads and for how long, or why none does, as text."""
     own_lease = find_own_lease(audited.cluster)
-    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
-    unserved = sum(served_name.waiting for served_name in names if not served_name.served)
-    name = "pods name" if unserved > 1 else "pod names"
-    waiting = f"; {unserved:,} {name} a scheduler that is not known" if unserved else ""
     if own_lease is None:
-        return f"leader election is off in the configuration{waiting}"
+        return "leader election is off in the configuration"
+    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
     if lease is None:
-        return f"no lease says who leads{waiting}"
+        return "no lease says who leads"
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
-        return f"no leader: {lease.lease} was not renewed{silent_text}{waiting}"
-    since = f" since {lease.since}" if lease.since else ""
+        return f"no leader: {lease.lease} was not renewed{silent_text}"
+    duration = f" since {lease.since}" if lease.since else ""
     if lease.leads_for:
-        since = f" for {lease.leads_for}"
-    changes = f"{counted(lease.transitions, 'change')} of leader in all"
-    return f"{lease.holder} leads{since}, {changes}{waiting}"
+        duration = f" for {lease.leads_for}"
+    return f"{lease.holder} leads{duration}, {counted(lease.transitions, 'change')} of leader in all"

@@ -20,7 +20,7 @@ from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance
-from kschedctl.commands.explain.waiting import find_gang_schedulers
+from kschedctl.commands.explain.waiting import find_volcano_schedulers
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.document import parse_document
 
@@ -42,17 +42,17 @@ class LeaseName(NamedTuple):
 
 
 def find_own_lease(cluster: Cluster) -> LeaseName | None:
-    """Return the lease of the replayed scheduler, or None if leader election is off in its configuration.
+    """Return the name of the replayed scheduler's lease, or None if leader election is off in its configuration.
 
-    In an anonymized snapshot namespaces are replaced but lease names are not, so a lease with the configured name is
-    taken if it is the only one.
+    A lease with this name need not exist. In an anonymized snapshot namespaces are replaced but lease names are not, so
+    an existing lease with the configured name in another namespace is taken if it is the only one.
     """
     election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
     if not election.leader_elect:
         return None
     configured = LeaseName(election.resource_namespace, election.resource_name)
-    same_name = [get_lease_name(lease) for lease in cluster.leases if lease.metadata.name == configured.name]
-    return same_name[0] if len(same_name) == 1 else configured
+    existing_names = [get_lease_name(lease) for lease in cluster.leases if lease.metadata.name == configured.name]
+    return existing_names[0] if len(existing_names) == 1 else configured
 
 
 _DEFAULT_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -62,11 +62,9 @@ def find_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
     """Return the leases of all schedulers, the replayed scheduler's first."""
     own_lease = find_own_lease(audited.cluster)
     newest = _find_newest_renewal(audited.cluster.leases)
-    leases = [
-        (get_lease_name(lease), lease) for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)
-    ]
-    leases.sort(key=lambda item: (item[0] != own_lease, item[0]))
-    return [_build_scheduler_lease(name, lease, newest, audited) for name, lease in leases]
+    leases = {get_lease_name(lease): lease for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)}
+    own_lease_first = sorted(leases, key=lambda name: (name != own_lease, name))
+    return [_build_scheduler_lease(name, leases[name], newest, audited) for name in own_lease_first]
 
 
 def get_lease_name(lease: Lease) -> LeaseName:
@@ -82,11 +80,14 @@ def _is_scheduler_lease(lease: Lease, own_lease: LeaseName | None) -> bool:
 def _build_scheduler_lease(
     name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster
 ) -> SchedulerLease:
-    """Build the report about a lease. `newest` is the latest renewal of any lease, in nanoseconds."""
+    """Build the report about a lease.
+
+    `newest` is the latest renewal of any lease in nanoseconds, None if unknown. The lease is stale if its own renewal
+    is longer ago than its duration, as of the latest renewal or of the time of the cluster.
+    """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_behind_newest = _subtract_time(spec.renew_time, newest)
-    seconds_silent = audited.seconds_since(spec.renew_time)
+    seconds_silent = (_subtract_time(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -97,8 +98,7 @@ def _build_scheduler_lease(
         seconds=duration,
         transitions=spec.lease_transitions or 0,
         elections=sum(1 for _ in _iter_elected_instances(audited.cluster, name)),
-        stale=(seconds_behind_newest is not None and seconds_behind_newest > duration)
-        or (seconds_silent is not None and seconds_silent > duration),
+        stale=any(seconds is not None and seconds > duration for seconds in seconds_silent),
     )
 
 
@@ -128,8 +128,10 @@ def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
 
 def _subtract_time(time: str | None, newest: int | None) -> float | None:
     """Return the seconds from `time` to `newest`, or None if either is unknown."""
-    moment = _parse_time(time)
-    return None if moment is None or newest is None else (newest - moment) / 10**9
+    nanoseconds = _parse_time(time)
+    if nanoseconds is None or newest is None:
+        return None
+    return (newest - nanoseconds) / 10**9
 
 
 def _parse_time(time: str | None) -> int | None:
@@ -141,29 +143,37 @@ def _parse_time(time: str | None) -> int | None:
 
 
 PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
+"""The kinds of evidence that a scheduler name is served, the best first."""
 
 
-def find_served_names(audited: AuditedCluster) -> list[ServedName]:
-    """Return the scheduler names of pods and profiles, those with the most waiting pods first."""
+def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
+    """Summarize each scheduler name that pods, profiles or placement events have, most waiting pods first.
+
+    A summary says by what evidence the name is served, how many pods have it, and which instances placed them.
+    """
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)
-    placed = _group_placements(audited.cluster.events)
+    placements = _group_placements(audited.cluster.events)
     profiles = audited.scheduler.configuration.profiles
-    leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
-    evidence = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_gang_schedulers(audited.cluster)}
-    served = [
+    held_leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
+    names_by_evidence = {
+        PROFILE: profiles,
+        EVENTS: placements,
+        LEASE: held_leases,
+        POD_GROUPS: find_volcano_schedulers(audited.cluster),
+    }
+    summaries = [
         ServedName(
             name=name,
-            served=next((source for source, served in evidence.items() if name in served), ""),
+            served=next((evidence for evidence, names in names_by_evidence.items() if name in names), ""),
             waiting=waiting[name],
             bound=bound[name],
-            turns=_count_turns(placed.get(name, ())),
-            instances=_summarize_instances(placed.get(name, ())),
+            turns=_count_turns(placements.get(name, ())),
+            instances=_summarize_instances(placements.get(name, ())),
         )
-        for name in names
+        for name in dict.fromkeys((*waiting, *bound, *profiles, *placements))
     ]
-    return sorted(served, key=lambda served_name: (-served_name.waiting, -served_name.bound, served_name.name))
+    return sorted(summaries, key=lambda summary: (-summary.waiting, -summary.bound, summary.name))
 
 
 def _count_bound_pods(audited: AuditedCluster) -> Counter[str]:
@@ -179,7 +189,7 @@ def _count_bound_pods(audited: AuditedCluster) -> Counter[str]:
 
 
 def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
-    """Return the placement events by scheduler name, in order of time."""
+    """Return the events about placed pods by the scheduler name that reported them, in order of time."""
     by_name: dict[str, list[Event]] = {}
     for event in events:
         if parse_assignment(event) is not None and get_reporter(event):
@@ -190,7 +200,7 @@ def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
 
 
 def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, ...]:
-    """Return the instances that placed pods, with the number and times of their placements."""
+    """Return the instances that placed pods, each with the number of its placements and the first and last time."""
     by_instance: dict[str, list[Event]] = {}
     for event in placements:
         if event.reporting_instance:
@@ -207,7 +217,7 @@ def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, 
 
 
 def _count_turns(placements: Sequence[Event]) -> int:
-    """Return how often a pod was placed by another instance than the pod before."""
+    """Return how often a pod was placed by a different instance than the previous pod."""
     instances = [event.reporting_instance for event in placements if event.reporting_instance]
     return sum(before != after for before, after in pairwise(instances))
 

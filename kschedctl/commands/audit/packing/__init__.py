@@ -1,6 +1,6 @@
 """Section "packing": free capacity that no pod can use, and nodes that can be removed.
 
-`stranded` finds the capacity. `emptying` drains nodes on trial, by `drains_in_turn` with `emptying_drain`.
+`stranded` finds the capacity. `emptying` drains nodes on trial with `drains_in_turn`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ STRANDED = AuditRule(
     "audit-packing-stranded",
     WARNING,
     "Free capacity of a pool that no pod can use",
-    "It is on nodes where none of the pods fit that wait or usually go there: one resource is used up, and what is "
-    "left of the others is wasted.",
+    "It is on nodes where none of the pods fit that are pending or usually go there: one resource is used up, and what "
+    "is left of the others is wasted.",
     "Match nodes to requests: nodes with more of what runs out, or pods that request less of it",
 )
 SPARE = AuditRule(
@@ -40,7 +40,7 @@ SPARE = AuditRule(
     NOTE,
     "Nodes that can be removed",
     "Everything on them that would have to move fits on other nodes, within disruption budgets.",
-    "Drain and remove them; a cluster autoscaler or descheduler does so where it may",
+    "Drain and remove them; a cluster autoscaler or descheduler does so if it is allowed to",
 )
 
 
@@ -51,7 +51,13 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
-    rooms, savings = tuple(_iter_pool_rooms(view, pools, stranded)), tuple(_iter_pool_savings(view, pools, emptying))
+    rooms = tuple(_iter_pool_rooms(view, pools, stranded))
+    savings = tuple(_iter_pool_savings(view, pools, emptying))
+    unread = [
+        *audited.iter_unread_kinds("Node", "Pod"),
+        *find_simulation_unknowns(stranded.simulation),
+        *emptying.unknown,
+    ]
     return PackingSection(
         title="Fragmentation and packing",
         headline=_build_headline(view, pools, stranded, emptying),
@@ -67,114 +73,126 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         **build_verdict(
             (STRANDED, SPARE),
             [*_iter_stranded_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
-            merge_unknown_kinds(
-                [
-                    [
-                        *audited.iter_unread_kinds("Node", "Pod"),
-                        *find_simulation_unknowns(stranded.simulation),
-                        *emptying.unknown,
-                    ]
-                ]
-            ),
+            merge_unknown_kinds([unread]),
         ),
     )
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
     """Yield the resources of each pool that has workers, the largest pool first."""
-    free, workers = compute_free_resources(view), pools.workers[:, None]
-    sums = [
-        pools.sum_by_pool(by_node * mask)
-        for by_node, mask in (
-            (view.allocatable, workers),
-            (view.requested, workers),
-            (free, workers),
-            (free, stranded.nodes[:, None]),
-        )
-    ]
-    nodes = np.bincount(pools.code[pools.workers], minlength=len(pools.names))
-    for code in np.argsort(-nodes, kind="stable").tolist():
-        resources = tuple(
-            ResourceRoom(name, *(int(amounts[code, view.resources[name]]) for amounts in sums))
-            for name in list_reported_resources(view)
-            if sums[0][code, view.resources[name]]
-        )
-        if nodes[code]:
-            yield PoolRoom(pools.names[code], int(nodes[code]), resources)
+    free = compute_free_resources(view)
+    is_worker = pools.workers[:, None]
+    is_stranded = stranded.nodes[:, None]
+    # amounts by pool and resource; other nodes than workers count as 0
+    allocatable_sums = pools.sum_by_pool(view.allocatable * is_worker)
+    requested_sums = pools.sum_by_pool(view.requested * is_worker)
+    free_sums = pools.sum_by_pool(free * is_worker)
+    stranded_sums = pools.sum_by_pool(free * is_stranded)
+    node_counts = np.bincount(pools.code[pools.workers], minlength=len(pools.names))
+
+    for code in np.argsort(-node_counts, kind="stable").tolist():
+        if not node_counts[code]:
+            continue
+        resources = []
+        for name in list_reported_resources(view):
+            column = view.resources[name]
+            if allocatable_sums[code, column]:
+                room = ResourceRoom(
+                    resource=name,
+                    allocatable=int(allocatable_sums[code, column]),
+                    requested=int(requested_sums[code, column]),
+                    free=int(free_sums[code, column]),
+                    stranded=int(stranded_sums[code, column]),
+                )
+                resources.append(room)
+        yield PoolRoom(pools.names[code], int(node_counts[code]), tuple(resources))
 
 
 def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> Iterator[PoolSavings]:
     """Yield the removable nodes by pool, the pool with the most of them first."""
-    rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
-    removable, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[emptying.empty].tolist())
-    for code, nodes in removable.most_common():
-        pool_rows = [row for row in rows if pools.code[row] == code]
+    removable_rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
+    removable_counts = Counter(pools.code[removable_rows].tolist())
+    empty_counts = Counter(pools.code[emptying.empty].tolist())
+    for code, count in removable_counts.most_common():
+        pool_rows = [row for row in removable_rows if pools.code[row] == code]
         saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
-        yield PoolSavings(pools.names[code], nodes, empty[code], saves)
+        yield PoolSavings(pools.names[code], count, empty_counts[code], saves)
 
 
 def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult) -> str:
     """Return the share of free cpu and memory that is stranded and the numbers of removable nodes, as text."""
     if not pools.workers.any():
         return "no worker nodes are known"
+    parts = [_format_stranded_shares(view, pools, stranded)]
+    if emptying.tried:
+        parts.append(f"{len(emptying.emptied):,} of {counted(emptying.tried, 'node')} tried can be removed")
+    empty_count = len(emptying.empty)
+    if empty_count:
+        parts.append(f"{empty_count:,} {agreeing(empty_count, 'is', 'are')} empty")
+    return "; ".join(parts)
+
+
+def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
+    """Return the share of free cpu and memory that is stranded, such as `8 % of free cpu, 3 % of memory stranded`."""
     free = compute_free_resources(view)
-    parts: list[str] = []
+    shares: list[str] = []
     for name in (CPU, MEMORY):
         column = view.resources[name]
-        if stranded_amount := int(free[stranded.nodes, column].sum()):
+        stranded_amount = int(free[stranded.nodes, column].sum())
+        if stranded_amount:
             share = stranded_amount / int(free[pools.workers, column].sum())
-            parts.append(f"{format_significant(share * 100, 2)} % of {name if parts else f'free {name}'}")
-    stranded_text = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
-    tried_nodes = counted(emptying.tried, "node")
-    emptied = f"{len(emptying.emptied):,} of {tried_nodes} tried can go" if emptying.tried else ""
-    empty_count = len(emptying.empty)
-    verb = "is" if empty_count == 1 else "are"
-    empty = f"{empty_count:,} {verb} empty" if empty_count else ""
-    return "; ".join(part for part in (stranded_text, emptied, empty) if part)
+            noun = name if shares else f"free {name}"
+            shares.append(f"{format_significant(share * 100, 2)} % of {noun}")
+    return f"{', '.join(shares)} stranded" if shares else "no free capacity is stranded"
 
 
 def _iter_stranded_findings(rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom]) -> Iterator[Finding]:
-    """Yield a finding about stranded cpu and memory for each pool that has some."""
+    """Yield a finding about stranded cpu and memory for each pool that has some.
+
+    It is a warning if the share of one of them is large, otherwise a note.
+    """
     for pool in rooms:
         shares = {
-            resource.resource: resource.stranded / resource.allocatable
-            for resource in pool.resources
-            if resource.stranded
+            room.resource: room.stranded / room.allocatable
+            for room in pool.resources
+            if room.stranded and room.resource in (CPU, MEMORY)
         }
-        main = {name: shares[name] for name in (CPU, MEMORY) if name in shares}
-        if not main:
+        if not shares:
             continue
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
-        largest_first = sorted(main.items(), key=lambda item: -item[1])
-        shares_text = " and ".join(
-            f"{format_significant(share * 100, 3)} % of its {name}" for name, share in largest_first
-        )
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = ", ".join(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
-        yield STRANDED.build_finding(
-            f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
-            f"{shares_text} is free on {nodes:,} of {counted(pool.nodes, 'node')} that "
-            f"{agreeing(nodes, 'takes', 'take')} none of the pods that wait or usually go "
-            f"there: {reasons}",
-            severity=WARNING if max(main.values()) >= WARNING_SHARE else NOTE,
+        shares_text = " and ".join(
+            f"{format_significant(shares[name] * 100, 3)} % of its {name}"
+            for name in sorted(shares, key=lambda name: (-shares[name], name))
         )
+        yield STRANDED.build_finding(
+            _format_pool_object(pool.pool),
+            f"{shares_text} is free on {nodes:,} of {counted(pool.nodes, 'node')} that "
+            f"{agreeing(nodes, 'takes', 'take')} none of the pods that are pending or usually go there: {reasons}",
+            severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
+        )
+
+
+def _format_pool_object(pool: str) -> str:
+    """Return a pool, or the nodes without a pool if the name is empty, as the object of a finding."""
+    return f"Pool {pool}" if pool else "Nodes without a pool"
 
 
 def _iter_spare_findings(
     rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], emptying: EmptyingResult
 ) -> Iterator[Finding]:
     """Yield a finding about removable nodes for each pool that has some."""
-    nodes = {pool.pool: pool.nodes for pool in rooms}
+    node_counts = {pool.pool: pool.nodes for pool in rooms}
     for pool in savings:
-        names = [emptied.node for emptied in emptying.emptied if emptied.pool == pool.pool]
-        moved = sum(emptied.moved for emptied in emptying.emptied if emptied.pool == pool.pool)
-        run = "runs" if pool.empty == 1 else "run"
-        parts = [f"{pool.empty:,} of {counted(nodes[pool.pool], 'node')} {run} nothing that would have to move"] * bool(
-            pool.empty
-        )
-        parts += [f"{len(names):,} can be emptied, drained in turn, by moving {counted(moved, 'pod')}"] * bool(names)
-        yield SPARE.build_finding(
-            f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
-            "; ".join(parts),
-            "Drain them in turn, and remove them" if names else "",
-        )
+        parts, fix = [], ""
+        if pool.empty:
+            nodes = counted(node_counts[pool.pool], "node")
+            verb = agreeing(pool.empty, "runs", "run")
+            parts.append(f"{pool.empty:,} of {nodes} {verb} nothing that would have to move")
+        emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
+        if emptied_nodes:
+            moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
+            parts.append(f"{len(emptied_nodes):,} can be emptied, drained in turn, by moving {moved}")
+            fix = "Drain them in turn, and remove them"
+        yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)

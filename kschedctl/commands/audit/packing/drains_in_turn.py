@@ -3,6 +3,9 @@
 A drain that does not empty its node is undone. All drains share one simulation and thereby its cached results for equal
 pods. In this simulation a node is closed rather than cordoned. If a cordon could have another effect on one of the pods
 than to keep it off the node, or if preemption has to be tried, the drain is run separately on the cordoned cluster.
+
+While a node is drained, the others only get fuller: whatever rejects a pod because of node data, or independently of
+other pods, rejects it to the end. A PDB allows no more than at first if none of its pods on the node can be evicted.
 """
 
 from __future__ import annotations
@@ -13,18 +16,17 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit.packing.emptying_drain import EmptyingDrain, is_pre_filter_rejection_lasting
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.node_drain import report_moved_pods
+from kschedctl.replay.edits import cordon_node, is_recreated
+from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.diagnosis import format_pre_filter_rejection
-from kschedctl.scheduler.engine.pre_filter import run_pre_filter
+from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import has_only_local_cordon_effect
+from kschedctl.scheduler.framework import PluginError, Reads, get_reads, has_only_local_cordon_effect
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -33,6 +35,166 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.changed_nodes import ClosedNodes
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import AnyObject
+
+
+class _NodeBlockedError(Exception):
+    """Raised when a pod keeps the node from being emptied."""
+
+    def __init__(self, pod: str, why: str) -> None:
+        self.pod, self.why = pod, why
+
+
+@dataclass
+class EmptyingDrain(NodeDrain):
+    """A drain that succeeds only if no pod is lost, preempted or left without a node."""
+
+    def run_until_blocked(self) -> tuple[str, str]:
+        """Drain the node until a pod keeps it from being emptied.
+
+        Return that pod and the reason, or two empty strings if the node was emptied.
+        """
+        for pod, reason in self._iter_immediate_blockers():
+            return pod, reason
+        try:
+            self.run()
+        except _NodeBlockedError as kept:
+            return kept.pod, kept.why
+        return self._find_remaining_blocker()
+
+    def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that keep the node in any case, with the reasons."""
+        yield from self._iter_pods_held_by_budgets()
+        yield from self._iter_unmanaged_pods()
+
+    def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that their PDBs protect, if no other pod of these PDBs can be evicted from this node.
+
+        If one can, its replacement may make the PDB allow further evictions.
+        """
+        evictions = self._evictions
+        denials = {position: evictions.find_denial(position) for position in self.evictable}
+        usable_budgets = set[str]()
+        for position, denial in denials.items():
+            if not denial:
+                usable_budgets.update(evictions.find_budgets(position))
+        for position, denial in denials.items():
+            if denial and usable_budgets.isdisjoint(evictions.find_budgets(position)):
+                key = self._get_pod_key(position)
+                yield key, f"{key}: {denial}"
+
+    def _iter_unmanaged_pods(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that no controller would recreate."""
+        for position in self.evictable:
+            pod = self.simulation.view.pods.objects[position]
+            if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
+                yield pod.key, f"{pod.key} would be lost: no controller recreates it"
+
+    def _try_to_place(self, position: Position) -> Outcome:
+        """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
+        outcome = self._attempt_preemption_last(position)
+        if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
+            key = self._get_pod_key(position)
+            raise _NodeBlockedError(key, f"{key} would come back: it tolerates that the node is cordoned")
+        return outcome
+
+    def _attempt_preemption_last(self, position: Position) -> Outcome:
+        """Attempt to place a pod, with preemption only if nothing else helps and if it could make room.
+
+        Raises _NodeBlockedError if no node can ever take the pod. Pods of gangs are placed as usual.
+        """
+        simulation = self.simulation
+        if simulation.gangs.find_group_key(position) is not None:
+            return super()._try_to_place(position)
+        simulation.preemption = False
+        outcome = simulation.attempt(position)
+        simulation.preemption = True
+        if outcome is not None:
+            return outcome
+        if reason := self._find_lasting_rejection(position):
+            raise _NodeBlockedError(self._get_pod_key(position), reason)
+        return self._attempt_with_preemption(position)
+
+    def _attempt_with_preemption(self, position: Position) -> Outcome:
+        """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
+        # The attempt without preemption was remembered as a failure, which would be reused instead of preempting
+        self.simulation.failures.forget()
+        outcome = super()._try_to_place(position)
+        if outcome.victims:
+            key = self._get_pod_key(position)
+            raise _NodeBlockedError(key, f"{key} would preempt other pods")
+        return outcome
+
+    def _find_lasting_rejection(self, position: Position) -> str:
+        """Return why no node can ever take the pod, or an empty string if that is not certain."""
+        cycle = self.simulation.run_cycle(position)
+        if not _is_rejected_for_good(cycle):
+            return ""
+        return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}"
+
+    def _find_remaining_blocker(self) -> tuple[str, str]:
+        """Return the pod that blocks the node after the whole drain, and why, or two empty strings if none does.
+
+        It is a pod that could not be evicted, that is lost, that has no node, or that preempts others.
+        """
+        if blocked_pods := self.report_blocked():
+            blocked = blocked_pods[0]
+            return blocked.pod, f"{blocked.pod}: {blocked.why}"
+        if self.lost:
+            key = self._get_pod_key(self.lost[0])
+            return key, f"{key} would be lost: no controller recreates it"
+        for outcome in self.simulation.explain(self.outcomes.values()):
+            if outcome.row < 0:
+                key = self._get_pod_key(outcome.position)
+                message = outcome.message or outcome.verdict
+                rejection, _, _ = message.partition(". ")  # a sentence about preemption may follow
+                return key, f"{key}: {rejection}"
+        if self.preemptions:
+            key = self._get_pod_key(self.preemptions[0].position)
+            return key, f"{key} would preempt other pods"
+        return "", ""
+
+    def _get_pod_key(self, position: Position) -> str:
+        """Return the key of the pod at a position, `namespace/name`."""
+        return self.simulation.view.pods.objects[position].key
+
+
+def _is_rejected_for_good(cycle: Cycle) -> bool:
+    """Return whether every node rejects the pod for reasons that only get worse as pods arrive.
+
+    Return False for cycles with an error and for pods with resource claims, since devices come free.
+    """
+    if cycle.error is not None or cycle.info.spec.resource_claims:
+        return False
+    pre_filter = cycle.pre_filter
+    if pre_filter.status.rejected:
+        return is_pre_filter_rejection_lasting(pre_filter, cycle.framework)
+
+    plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
+    # nodes that a PreFilter left out could come back if it looks at more than nodes
+    for name in pre_filter.narrowed_by:
+        if get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
+            return False
+    may_accept = cycle.considered.copy()
+    for name, verdict in cycle.filter.verdicts.items():
+        if name in plugins and get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
+            may_accept &= ~verdict.rejected
+    return not may_accept.any()
+
+
+def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
+    """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change."""
+    rejecting_plugin = next(
+        (plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None
+    )
+    return (
+        rejecting_plugin is not None
+        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
+    )
+
+
+def _format_fit_error(cycle: Cycle) -> str:
+    """Return the scheduler's message that the pod fits nowhere."""
+    return build_fit_error(cycle).removesuffix(".")
 
 
 class NodeTrial(NamedTuple):
@@ -58,7 +220,7 @@ class UndoableDrain(EmptyingDrain):
     def __post_init__(self) -> None:
         super().__post_init__()
         view = self.simulation.view
-        self.all_pods = tuple(self.evictable)
+        self.initial_pods = tuple(self.evictable)
         self.row = view.nodes.index[self.nodes[0]]
         self._cordoned = cordon_node(view.nodes.objects[self.row])
         self._closed = view.closed or ClosedNodes(len(view.nodes))
@@ -72,14 +234,14 @@ class UndoableDrain(EmptyingDrain):
     def undo(self) -> None:
         """Put all pods back on the node and open it. Claims and volumes that were reserved stay reserved."""
         simulation, view = self.simulation, self.simulation.view
-        for position in self.all_pods:
+        for position in self.initial_pods:
             if view.node[position] == self.row:
-                continue
-            is_running = bool(view.node[position] >= 0)
-            if is_running:
+                continue  # it was not evicted
+            has_moved = bool(view.node[position] >= 0)
+            if has_moved:
                 simulation.take_back(position)
             view.assume(position, self.row)
-            self._evictions.undo_eviction(position, runs=is_running)
+            self._evictions.undo_eviction(position, runs=has_moved)
             simulation.gone.discard(position)
         self._closed.open(self.row)
 
@@ -97,14 +259,14 @@ class UndoableDrain(EmptyingDrain):
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
     def _get_reservations(self) -> tuple[AnyObject, AnyObject, AnyObject]:
-        """Return the claims, volumes and device claims, as tuples that are replaced when an object changes."""
-        get_objects = self.simulation.view.objects.of
-        return get_objects("PersistentVolumeClaim"), get_objects("PersistentVolume"), get_objects("ResourceClaim")
+        """Return the claims, volumes and device claims, each as an object that is replaced when one of them changes."""
+        objects = self.simulation.view.objects
+        return objects.of("PersistentVolumeClaim"), objects.of("PersistentVolume"), objects.of("ResourceClaim")
 
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node in any case, with the reasons."""
+        """Yield the pods that keep the node in any case, with the reasons, also those that no other node can take."""
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 
@@ -113,37 +275,39 @@ class UndoableDrain(EmptyingDrain):
 
         These reasons only get worse while nodes fill up.
         """
-        simulation, checked_demands = self.simulation, set[int]()
-        view = simulation.view
-        for position in self.all_pods:
-            info, demand = simulation.incoming(position), int(view.pods.distinct.demand[view.pods.info[position]])
-            if uses_claims(info, view):
+        view = self.simulation.view
+        demands = view.pods.distinct.demand
+        checked_demands = set[int]()
+        for position in self.initial_pods:
+            reason = ""
+            if uses_claims(self.simulation.incoming(position), view):
                 reason = self._find_lasting_pre_filter_rejection(position)
             else:
-                reason = (
-                    self._find_lasting_rejection_elsewhere(position)
-                    if demand not in checked_demands and not self._has_room_elsewhere(position)
-                    else ""
-                )
+                # pods of equal demand fit on the same nodes, so that one of them is enough
+                demand = int(demands[view.pods.info[position]])
+                if demand not in checked_demands and not self._has_room_elsewhere(position):
+                    reason = self._find_lasting_rejection_elsewhere(position)
                 checked_demands.add(demand)
             if reason:
                 yield self._get_pod_key(position), reason
 
     def _has_room_elsewhere(self, position: Position) -> bool:
-        """Return whether another node may have room for the pod."""
-        rows = self.simulation.placements.find_locally_feasible(self.simulation.require_framework(position), position)
-        rows[self.row] = False
-        return bool(rows.any())
+        """Return whether the filters that look at single nodes accept the pod on another node."""
+        framework = self.simulation.require_framework(position)
+        is_feasible = self.simulation.placements.find_locally_feasible(framework, position)
+        is_feasible[self.row] = False
+        return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims independently of other pods, empty if none does."""
+        """Return why a PreFilter rejects a pod with claims independently of other pods, empty if none does.
+
+        Pods with resource claims are left out, since devices come free.
+        """
         info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
-        if (
-            not pre_filter.status.rejected
-            or info.spec.resource_claims
-            or not is_pre_filter_rejection_lasting(pre_filter, framework)
-        ):
+        if info.spec.resource_claims or not pre_filter.status.rejected:
+            return ""
+        if not is_pre_filter_rejection_lasting(pre_filter, framework):
             return ""
         message = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, pre_filter.status)
         return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
@@ -172,6 +336,7 @@ class _SharedState(NamedTuple):
     simulation: Simulation
     evictions: Evictions
     closed: ClosedNodes
+    """The nodes that are closed in the simulation."""
 
     @classmethod
     def from_view(cls, scheduler: Scheduler, view: Fork) -> _SharedState:
@@ -218,7 +383,8 @@ class DrainsInTurn:
         simulation, evictions, _ = self._state
         drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
         self._dependencies.update(dict.fromkeys(drain.dependencies))
-        if not (drain.all_pods and all(map(self._can_share_simulation, drain.all_pods))):
+        can_share_simulation = bool(drain.initial_pods) and all(map(self._can_share_simulation, drain.initial_pods))
+        if not can_share_simulation:
             return self._drain_separately(row)
         self._latest = drain
         try:
@@ -231,56 +397,68 @@ class DrainsInTurn:
             raise
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied a node elsewhere.
+        """Repeat a drain that emptied the node in another simulation.
 
-        Moves its pods to the target rows in order, and drops the others.
+        Evict the node's pods and bind those in `targets` to their target rows, in this order. The others stay gone. A
+        node without pods to evict is only cordoned.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])
         drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
-        if not drain.all_pods:
-            nodes = {**closed.cordoned, row: cordoned}
-            self._switch_state(_SharedState.from_view(self.scheduler, self.view.with_changes(self.view.cluster, nodes)))
+        if not drain.initial_pods:
+            view = self.view.with_changes(self.view.cluster, {**closed.cordoned, row: cordoned})
+            self._switch_state(_SharedState.from_view(self.scheduler, view))
             return
+
         closed.close(row, cordoned)
-        for position in (*targets, *(position for position in drain.all_pods if position not in targets)):
+        for position, target in targets.items():
             evictions.evict(position)
-            if position in targets:
-                simulation.gone.discard(position)
-                simulation.bind(position, targets[position])
-                evictions.count_recovery(position)
+            simulation.gone.discard(position)
+            simulation.bind(position, target)
+            evictions.count_recovery(position)
+        for position in drain.initial_pods:
+            if position not in targets:
+                evictions.evict(position)
 
     def undo(self) -> None:
-        """Undo the last drain."""
-        latest, self._latest = self._latest, None
+        """Undo the last drain, once. A new simulation is begun if the drain reserved claims or volumes."""
+        latest = self._latest
+        self._latest = None
+        if latest is None:
+            return
         if isinstance(latest, _SharedState):
             self._switch_state(latest)
-        elif latest is not None:
-            latest.undo()
-            if latest.has_new_reservations:
-                view = self.view.with_changes(latest.build_cluster_before(), self._state.closed.cordoned)
-                self._switch_state(_SharedState.from_view(self.scheduler, view))
+            return
+        latest.undo()
+        if latest.has_new_reservations:
+            view = self.view.with_changes(latest.build_cluster_before(), self._state.closed.cordoned)
+            self._switch_state(_SharedState.from_view(self.scheduler, view))
 
     def _try_drain(self, drain: UndoableDrain) -> NodeTrial:
-        """Run a drain and undo it if it does not empty the node. Raises _NeedsSeparateDrainError or PluginError."""
+        """Run a drain and undo it if it does not empty the node.
+
+        Raises _NeedsSeparateDrainError, PluginError or, if the simulation was interrupted, KeyboardInterrupt.
+        """
         simulation = self.simulation
-        simulation.placements.random.seed(0)
+        simulation.placements.random.seed(0)  # as in a simulation of its own
         pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             simulation.interrupted = False
             raise KeyboardInterrupt
-        trial = NodeTrial(len(drain.all_pods), tuple(report_moved_pods(drain)), pod, reason)
+        trial = NodeTrial(len(drain.initial_pods), tuple(report_moved_pods(drain)), pod, reason)
         if reason:
             self.undo()
         return trial
 
     def _drain_separately(self, row: Row) -> NodeTrial:
-        """Drain the node in a separate simulation of the cordoned cluster."""
-        names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
-        cordoned[row] = cordon_node(self.view.nodes.objects[row])
+        """Drain the node in a separate simulation of the cordoned cluster, and continue with it if the node is emptied.
+
+        Raises KeyboardInterrupt if the simulation was interrupted.
+        """
+        cordoned = {**self._state.closed.cordoned, row: cordon_node(self.view.nodes.objects[row])}
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
-        drain = EmptyingDrain(simulation, [names[row]])
-        evictable = len(drain.evictable)
+        drain = EmptyingDrain(simulation, [self.view.nodes.names[row]])
+        evictable = len(drain.evictable)  # the drain itself removes pods from this list
         pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
@@ -297,18 +475,21 @@ class DrainsInTurn:
 
     def _can_share_simulation(self, position: Position) -> bool:
         """Return whether the pod can be drained in the shared simulation. The result is cached by PodInfo."""
-        number = int(self.view.pods.info[position])
-        if number not in self._can_share:
-            self._can_share[number] = self._is_cordon_only_rejection(position)
-        return self._can_share[number]
+        info_number = int(self.view.pods.info[position])
+        if info_number not in self._can_share:
+            self._can_share[info_number] = self._has_only_local_cordon_effect(position)
+        return self._can_share[info_number]
 
-    def _is_cordon_only_rejection(self, position: Position) -> bool:
-        """Return whether a cordon has no effect on the pod except to keep it off the node."""
+    def _has_only_local_cordon_effect(self, position: Position) -> bool:
+        """Return whether a cordon certainly has no effect on the pod except to keep it off the node.
+
+        Return False for pods that no profile serves, pods of gangs, and profiles with extenders or plugins of others.
+        """
         simulation = self.simulation
-        framework, info = simulation.framework(position), simulation.incoming(position)
+        framework = simulation.framework(position)
         if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
-        in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and has_only_local_cordon_effect(
-            framework.plugins_at("filter"), framework.plugins_at("score"), info
-        )
+        if not framework.plugins.keys() <= IN_TREE.keys():
+            return False
+        filters, scorers = framework.plugins_at("filter"), framework.plugins_at("score")
+        return has_only_local_cordon_effect(filters, scorers, simulation.incoming(position))

@@ -74,66 +74,76 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Drain workers on trial within the limits, and return those that can be removed.
 
-    `pending` are the pods that wait.
+    `pending` are the positions of the pending pods, which are placed first.
     """
-    candidates = find_candidates(scheduler, pools, pending)
-    drains, chosen = (
-        DrainsInTurn(scheduler, candidates.view),
-        list(_iter_rows_within_limits(limits, candidates.order, candidates.movable)),
-    )
+    candidates = order_removal_candidates(scheduler, pools, pending)
     view = candidates.view
-    done = progress.begin("Emptying nodes", len(chosen))
-    emptied, kept = list[EmptiedNode](), list[KeptNode]()
-    for row in chosen:
+    drains = DrainsInTurn(scheduler, view)
+    tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
+    done = progress.begin("Emptying nodes", len(tried_rows))
+    emptied: list[EmptiedNode] = []
+    kept: list[KeptNode] = []
+    for row in tried_rows:
         trial = drains.drain_node(row)
-        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
         done(1)
+        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
-            continue
-        emptied.append(EmptiedNode(name, pool, trial.evictable, select_reported_amounts(view, view.allocatable[row])))
+        else:
+            saves = select_reported_amounts(view, view.allocatable[row])
+            emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
     return EmptyingResult(
-        tuple(emptied),
-        tuple(kept),
-        candidates.empty,
-        len(candidates.order),
-        merge_unknown_kinds([candidates.unknown, drains.unknown]),
+        emptied=tuple(emptied),
+        kept=tuple(kept),
+        empty=candidates.empty,
+        candidates=len(candidates.order),
+        unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
     )
 
 
-def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed afterwards.
+def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
+    """Place the pending pods that fit, and return the workers that may be removed, in the order in which to try them.
 
-    Raises KeyboardInterrupt.
+    Nominated nodes are left out. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
     if simulation.interrupted:
         raise KeyboardInterrupt
     view = simulation.view
-    movable, usage = _measure_movable_pods(view)
+    movable_counts, movable_shares = _measure_movable_pods(view)
+    nominated_rows, _ = view.nominations
     is_candidate = pools.workers.copy()
-    is_candidate[view.nominations[0]] = False
-    order = [Row(row) for row in np.argsort(usage, kind="stable").tolist() if is_candidate[row] and movable[row]]
+    is_candidate[nominated_rows] = False
+    least_first = np.argsort(movable_shares, kind="stable").tolist()
     return EmptyingOrder(
-        view, np.flatnonzero(is_candidate & (movable == 0)), order, movable, find_simulation_unknowns(simulation)
+        view=view,
+        empty=np.flatnonzero(is_candidate & (movable_counts == 0)),
+        order=[Row(row) for row in least_first if is_candidate[row] and movable_counts[row]],
+        movable=movable_counts,
+        unknown=find_simulation_unknowns(simulation),
     )
 
 
 def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of each node's movable pods and their largest share of a resource, both (N,)."""
+    """Return, for each node, the number of its movable pods and their largest share of a resource, both (N,).
+
+    Movable are all pods but those that a drain does not evict. The resources are cpu, memory and pods.
+    """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
-    used = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))
+    movable_requests = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
-    share = used[:, columns] / np.maximum(view.allocatable[:, columns], 1)
-    return used[:, view.resources[PODS]], share.max(axis=1)
+    shares = movable_requests[:, columns] / np.maximum(view.allocatable[:, columns], 1)
+    return movable_requests[:, view.resources[PODS]], shares.max(axis=1)
 
 
 def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Rows) -> Iterator[Row]:
-    """Yield the first rows within the limits, but always at least one."""
+    """Yield the first rows within the limits of nodes and of movable pods, but always at least one."""
     pods = 0
     for place, row in enumerate(order):
         pods += int(movable[row])
-        if (limits.nodes and place >= limits.nodes) or (limits.pods and place and pods > limits.pods):
+        exceeds_nodes = limits.nodes and place >= limits.nodes
+        exceeds_pods = limits.pods and pods > limits.pods
+        if exceeds_nodes or (exceeds_pods and place > 0):
             return
         yield row

@@ -33,12 +33,16 @@ MAX_PENDING = 20
 MAX_EXAMPLES = 3
 
 
+PENDING = -1
+"""The number that pending pods have instead of a pool."""
+
+
 class TypicalPod(NamedTuple):
     """A pod that represents all pods with the same requests."""
 
     position: Position
     pool: int
-    """The number of the pool, -1 for a pending pod."""
+    """The number of the pool, PENDING for a pending pod."""
     pods: int
     """The number of pods that it represents."""
     workloads: tuple[str, ...]
@@ -57,69 +61,88 @@ class StrandedCapacity(NamedTuple):
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Return the stranded capacity of schedulable nodes by pool and by the reason that keeps pods off them."""
+    """Return the stranded capacity of schedulable nodes by pool and by the reason that keeps pods off them.
+
+    Pods that no profile serves are not replayed. No node is stranded if there are no pods to replay.
+    """
     simulation = Simulation(scheduler)
     view = simulation.view
     usable = np.zeros(len(view.nodes), np.bool_)
     typical = []
     rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
-    for typical_pod in (*_iter_typical_pods(view, pools), *_iter_typical_pending_pods(view, pending)):
+    request_numbers = _number_requests(view)
+    typical_pods = (
+        *_iter_typical_pods(view, pools, request_numbers),
+        *_iter_most_frequent(view, PENDING, np.array(pending, np.int64), request_numbers, MAX_PENDING),
+    )
+    for typical_pod in typical_pods:
         if simulation.framework(typical_pod.position) is None:
             continue
         cycle = simulation.run_cycle(typical_pod.position)
-        fits = _find_feasible_nodes(cycle)
-        usable |= fits
+        is_feasible = _find_feasible_nodes(cycle)
+        usable |= is_feasible
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
-        typical.append(_build_typical_pods_report(view, pools, typical_pod, int(fits.sum())))
+        typical.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
     is_stranded = ~usable & pools.workers & bool(typical)
     return StrandedCapacity(
-        tuple(typical), tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)), is_stranded, simulation
+        typical=tuple(typical),
+        rooms=tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)),
+        nodes=is_stranded,
+        simulation=simulation,
     )
 
 
-def _iter_typical_pods(view: Fork, pools: Pools) -> Iterator[TypicalPod]:
+def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Iterator[TypicalPod]:
     """Yield pods with the most frequent requests in each of the largest pools."""
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)
-    pool, demand = pools.code[view.node[positions]], _number_requests(view)[view.pods.info[positions]]
-    largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MAX_POOLS].tolist()
-    max_pods = max(MAX_TYPICAL // max(len(largest), 1), MIN_TYPICAL_PER_POOL)
-    for code in largest:
-        is_in_pool = pool == code
-        demands, counts = np.unique(demand[is_in_pool], return_counts=True)
-        for place in np.argsort(-counts, kind="stable")[:max_pods].tolist():
-            equal_pods = positions[is_in_pool & (demand == demands[place])]
-            yield _choose_typical_pod(view, code, equal_pods)
+    pool_by_pod = pools.code[view.node[positions]]
+    pods_by_pool = np.bincount(pool_by_pod, minlength=len(pools.names))
+    largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()
+    max_per_pool = max(MAX_TYPICAL // max(len(largest_pools), 1), MIN_TYPICAL_PER_POOL)
+    for pool in largest_pools:
+        yield from _iter_most_frequent(view, pool, positions[pool_by_pod == pool], request_numbers, max_per_pool)
 
 
-def _iter_typical_pending_pods(view: Fork, pending: Sequence[Position]) -> Iterator[TypicalPod]:
-    """Yield pods with the most frequent requests among the pending pods."""
-    positions = np.array(pending, np.int64)
-    demands = _number_requests(view)[view.pods.info[positions]]
-    distinct, counts = np.unique(demands, return_counts=True)
-    for place in np.argsort(-counts, kind="stable")[:MAX_PENDING].tolist():
-        yield _choose_typical_pod(view, -1, positions[demands == distinct[place]])
+def _iter_most_frequent(
+    view: Fork, pool: int, positions: npt.NDArray[np.int64], request_numbers: Rows, max_count: int
+) -> Iterator[TypicalPod]:
+    """Yield a typical pod for each of the most frequent requests among the pods at `positions`.
+
+    `pool` is the pool of all these pods, or PENDING. `request_numbers` are those of `_number_requests`.
+    """
+    numbers = request_numbers[view.pods.info[positions]]
+    distinct_numbers, counts = np.unique(numbers, return_counts=True)
+    for place in np.argsort(-counts, kind="stable")[:max_count].tolist():
+        has_same_requests = numbers == distinct_numbers[place]
+        yield _build_typical_pod(view, pool, positions[has_same_requests])
 
 
 def _number_requests(view: Fork) -> Rows:
     """Return a number for each PodInfo that is equal for equal requests, shape (T,)."""
-    return np.unique(view.requests, axis=0, return_inverse=True)[1].reshape(-1)
+    _, numbers = np.unique(view.requests, axis=0, return_inverse=True)
+    return numbers.reshape(-1)  # its shape depends on the version of numpy
 
 
-def _choose_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
-    """Return a pod with the most frequent PodInfo among pods with the same requests."""
-    infos, first, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
-    most_frequent = int(np.argmax(counts))
-    order = np.argsort(-counts, kind="stable").tolist()
-    workloads = dict.fromkeys(str(find_owner(view.pods.infos[int(infos[place])].pod)) for place in order)
-    return TypicalPod(Position(int(positions[first[most_frequent]])), pool, len(positions), tuple(workloads))
+def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
+    """Build the typical pod for pods with the same requests: the first with their most frequent PodInfo."""
+    infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
+    most_frequent_first = np.argsort(-counts, kind="stable")
+    owners = (find_owner(view.pods.infos[info].pod) for info in infos[most_frequent_first].tolist())
+    first_position = positions[first_places[most_frequent_first[0]]]
+    return TypicalPod(
+        position=Position(int(first_position)),
+        pool=pool,
+        pods=len(positions),
+        workloads=tuple(dict.fromkeys(map(str, owners))),
+    )
 
 
 def _find_feasible_nodes(cycle: Cycle) -> Bools:
-    """Return on which nodes the pod passes all filters, shape (N,)."""
-    fits = np.zeros(len(cycle.view.nodes), np.bool_)
-    fits[cycle.feasible] = True
-    return fits
+    """Return whether the pod passes all filters on each node, shape (N,)."""
+    is_feasible = np.zeros(len(cycle.view.nodes), np.bool_)
+    is_feasible[cycle.feasible] = True
+    return is_feasible
 
 
 def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
@@ -131,13 +154,14 @@ def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
 
 def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
     """Build the report about a typical pod and the number of nodes on which it fits."""
+    requests = view.requests[view.pods.info[typical_pod.position]]
     return TypicalPods(
-        pool="" if typical_pod.pool < 0 else pools.names[typical_pod.pool],
-        pending=typical_pod.pool < 0,
+        pool="" if typical_pod.pool == PENDING else pools.names[typical_pod.pool],
+        pending=typical_pod.pool == PENDING,
         pods=typical_pod.pods,
         workloads=len(typical_pod.workloads),
         examples=typical_pod.workloads[:MAX_EXAMPLES],
-        requests=select_reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
+        requests=select_reported_amounts(view, requests),
         fits_on=nodes,
     )
 
@@ -164,16 +188,21 @@ def _iter_stranded_rooms(
 def _find_main_reasons(
     pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> dict[int, str]:
-    """Return, by row, the reason that keeps most pods off each stranded node.
+    """Return, by row, the reason that keeps most pods off each stranded node, empty if no plugin reports one.
 
-    Only the pool's pods count, or all pods if the pool has none.
+    Only the typical pods of the node's pool count, or all pods if the pool has none.
     """
+    stranded_rows = np.flatnonzero(is_stranded).tolist()
     reasons = list(dict.fromkeys(reason for _, by_reason in rejections for reason in by_reason))
-    weights = np.zeros((len(reasons), len(is_stranded)))
-    has_typical_pods = np.isin(pools.code, [typical_pod.pool for typical_pod, _ in rejections])
+    if not reasons:
+        return dict.fromkeys(stranded_rows, "")
+    # number of pods that each reason keeps off each node, shape (reasons, N)
+    pod_counts = np.zeros((len(reasons), len(is_stranded)))
+    pool_has_typical_pods = np.isin(pools.code, [typical_pod.pool for typical_pod, _ in rejections])
     for typical_pod, by_reason in rejections:
-        is_concerned = is_stranded & ((pools.code == typical_pod.pool) | ~has_typical_pods)
+        is_concerned = is_stranded & ((pools.code == typical_pod.pool) | ~pool_has_typical_pods)
         for reason, mask in by_reason.items():
-            weights[reasons.index(reason)] += typical_pod.pods * (mask & is_concerned)
-    best = weights.argmax(axis=0) if reasons else np.zeros(len(is_stranded), np.int64)
-    return {row: reasons[best[row]] if weights[:, row].any() else "" for row in np.flatnonzero(is_stranded).tolist()}
+            pod_counts[reasons.index(reason)] += typical_pod.pods * (mask & is_concerned)
+    main_reasons = pod_counts.argmax(axis=0).tolist()
+    max_counts = pod_counts.max(axis=0).tolist()
+    return {row: reasons[main_reasons[row]] if max_counts[row] else "" for row in stranded_rows}

@@ -53,7 +53,7 @@ OVERCOMMITTED = AuditRule(
     "Pods request more than their node has",
     "A scheduler that sees all pods does not do this: it was double booking (two schedulers, or one that forgot what "
     "it had assumed), a pod that bypassed the scheduler, or the node offers less than before. A restarted kubelet "
-    "refuses the excess, and under load the pods are throttled or killed.",
+    "rejects the excess, and under load the pods are throttled or killed.",
     "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
     source="pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
@@ -61,13 +61,13 @@ SHARED = AuditRule(
     "audit-placed-shared-device",
     ERROR,
     "A device is allocated to several claims",
-    "Each assumes that it has the device to itself: it was given out twice.",
+    "Each assumes that it has the device to itself: it was allocated twice.",
     "Delete the pods of all but one of the claims, so that the claims are reallocated",
 )
 CLASH = AuditRule(
     "audit-placed-ports",
     ERROR,
-    "Pods of one node want the same host port",
+    "Pods on one node need the same host port",
     "Only one of them can have it; the other fails, at the latest when its kubelet restarts.",
     "Delete one of the pods, so that it is rescheduled",
 )
@@ -97,7 +97,7 @@ NOT_EVICTED = AuditRule(
 REFUSED = AuditRule(
     "audit-placed-refused",
     WARNING,
-    "Kubelets refused pods that a scheduler had given them",
+    "Kubelets rejected pods that a scheduler had bound to their nodes",
     "Scheduler and kubelet saw the node differently: double booking, a pod that bypassed the scheduler, or a node that "
     "had just changed. Such a pod stays Failed; its controller creates another.",
     "Look at what was bound to the node at the same time; delete the failed pods",
@@ -116,13 +116,13 @@ DRIFTED_AFFINITY = AuditRule(
     "audit-placed-node-affinity",
     NOTE,
     "Pods run on nodes that their required node affinity no longer matches",
-    "It is ignored during execution: labels changed later. A restarted kubelet refuses them, with reason NodeAffinity.",
+    "It is ignored during execution: labels changed later. A restarted kubelet rejects them, with reason NodeAffinity.",
     "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeAffinity)",
 )
 DRIFTED_TAINT = AuditRule(
     "audit-placed-taint",
     NOTE,
-    "Pods run on nodes with a taint that keeps others like them away",
+    "Pods run on nodes with a taint that keeps new pods like them away",
     "NoSchedule does not affect pods that were there before it.",
     "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeTaints)",
 )
@@ -144,7 +144,7 @@ RULES = (
     *(OVERCOMMITTED, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
     *(DRIFTED_AFFINITY, DRIFTED_TAINT, DRIFTED_AWAY, DRIFTED_SPREAD),
 )
-_RULE_BY_REJECTION = {
+_RULE_BY_REJECTOR = {
     NODE_AFFINITY: DRIFTED_AFFINITY,
     PORTS: CLASH,
     SPREAD: DRIFTED_SPREAD,
@@ -167,39 +167,38 @@ def find_broken_rule(rejected_by: str, reason: str) -> AuditRule:
     """Return the rule that a running pod breaks. It depends on the plugin or taint effect that rejects the pod."""
     if rejected_by == INTER_POD_AFFINITY:
         return APART if "anti-affinity" in reason else DRIFTED_AWAY
-    return _RULE_BY_REJECTION[rejected_by]
-
-
-REQUIRED_KINDS = ("Node", "Pod")
+    return _RULE_BY_REJECTOR[rejected_by]
 
 
 def build_placed_section(audited: AuditedCluster) -> PlacedSection:
-    """Build the section about all bound pods."""
+    """Build the section about bound pods that break rules, overcommitted nodes, shared devices and rejected pods."""
     view, cluster = audited.scheduler.view, audited.cluster
     replay = replay_bound_pods(audited.scheduler, audited.progress)
     misplaced = tuple(
         misplaced_pods
         for misplaced_group in replay.misplaced
-        for misplaced_pods in _iter_by_workload(misplaced_group, view)
+        for misplaced_pods in _iter_misplaced_by_workload(misplaced_group, view)
     )
-    overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
-    orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
+    overcommitted = tuple(iter_overcommitted_nodes(view))
+    rejected = tuple(iter_rejected_pods(cluster))
+    orphaned = tuple(iter_orphaned_pods(cluster))
+    shared_devices = tuple(iter_shared_devices(cluster))
     findings = [
         *(_build_overcommitted_finding(node) for node in overcommitted),
         *(_build_shared_device_finding(device) for device in shared_devices),
-        *(_build_orphaned_finding(orphan) for orphan in orphans),
-        *(_build_rejected_finding(refused_pods, audited) for refused_pods in rejected),
+        *(_build_orphaned_finding(orphaned_pods) for orphaned_pods in orphaned),
+        *(_build_rejected_finding(rejected_pods, audited) for rejected_pods in rejected),
         *(_build_misplaced_finding(misplaced_pods) for misplaced_pods in misplaced),
     ]
     section = PlacedSection(
-        title="Placed against the rules",
+        title="Placement",
         headline="",
         judged=replay.judged,
         others=replay.not_served,
         overcommitted=overcommitted,
         misplaced=misplaced,
         refused=rejected,
-        orphaned=orphans,
+        orphaned=orphaned,
         shared_devices=shared_devices,
         **build_verdict(RULES, findings, [*_iter_unread_kinds(audited), *replay.unknown]),
     )
@@ -208,62 +207,73 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
 
 def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread kinds that the findings depend on. ResourceClaim is among them if pods have claims."""
-    has_claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
-    yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
+    yield from audited.iter_unread_kinds("Node", "Pod")
+    if any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos):
+        yield from audited.iter_unread_kinds("ResourceClaim")
 
 
-def _iter_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Yield misplaced pods by workload, the workload with the most pods first."""
     pods = view.pods.objects
-    templates = pods.table.template[pods.rows[misplaced.positions]]
-    workloads: dict[str, list[Rows]] = {}
-    for number in np.unique(templates).tolist():
-        positions = misplaced.positions[templates == number]
-        template = pods.table.templates[number]
-        has_no_controller = not any(owner.controller for owner in template.metadata.owner_references)
-        for pod_positions in (
-            [positions[i : i + 1] for i in range(len(positions))] if has_no_controller else [positions]
-        ):
-            workloads.setdefault(str(find_owner(pods[int(pod_positions[0])])), []).append(pod_positions)
-    for workload, parts in sorted(workloads.items(), key=lambda item: -sum(map(len, item[1]))):
-        workload_positions = np.concatenate(parts)
-        example_pods = [pods[position] for position in workload_positions[:MAX_EXAMPLES].tolist()]
+    positions_by_workload = _group_by_workload(misplaced.positions, view)
+    for workload in sorted(positions_by_workload, key=lambda workload: -len(positions_by_workload[workload])):
+        positions = positions_by_workload[workload]
+        example_pods = [pods[position] for position in positions[:MAX_EXAMPLES].tolist()]
         yield MisplacedPods(
             refuses=misplaced.rejected_by,
             reason=misplaced.reason,
             workload=workload,
-            pods=len(workload_positions),
+            pods=len(positions),
             examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in example_pods),
         )
+
+
+def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
+    """Return the positions of pods by workload. A pod without a controller is its own workload."""
+    pods = view.pods.objects
+    templates = pods.table.template[pods.rows[positions]]
+    parts: dict[str, list[Rows]] = {}
+    for number in np.unique(templates).tolist():
+        template_positions = positions[templates == number]
+        owner_references = pods.table.templates[number].metadata.owner_references
+        if any(reference.controller for reference in owner_references):
+            groups = [template_positions]
+        else:
+            groups = np.split(template_positions, len(template_positions))
+        for group in groups:
+            workload = str(find_owner(pods[int(group[0])]))
+            parts.setdefault(workload, []).append(group)
+    return {workload: np.concatenate(groups) for workload, groups in parts.items()}
 
 
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
-    suffix = (
-        f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
-    )
+    further = misplaced.pods - len(misplaced.examples)
+    suffix = f" and {further:,} more" if further else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
-    namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
+    _, _, name = misplaced.workload.partition(" ")
+    namespace, _, _ = name.partition("/")
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 
 def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
-    """Build the finding about an overcommitted node."""
+    """Build the finding about an overcommitted node, with the first pod that was too much.
+
+    It is only a warning if all pods that are too much are static, since no scheduler placed them.
+    """
     requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
-    message = (
-        f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
-        f"{allocatable}"
-    )
-    beyond = [arrival for arrival in node.arrivals if arrival.beyond]
-    if beyond and beyond[0].at:
+    verb = agreeing(node.pods, "requests", "request")
+    message = f"{counted(node.pods, 'pod')} {verb} {requested} {node.resource} of {allocatable}"
+    excess = [arrival for arrival in node.arrivals if arrival.beyond]
+    if excess and excess[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
-        message += f"; {beyond[0].pod} was too much, started at {beyond[0].at}{gap}"
+        message += f"; {excess[0].pod} was too much, started at {excess[0].at}{gap}"
     fix = OVERCOMMITTED.fix
     if not node.allocatable:
-        fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"
-    static = bool(beyond) and all(arrival.static for arrival in beyond)
-    severity = WARNING if static else OVERCOMMITTED.severity
+        fix = f"Check why the node no longer offers {node.resource}: its device plugin may be gone"
+    is_all_static = bool(excess) and all(arrival.static for arrival in excess)
+    severity = WARNING if is_all_static else OVERCOMMITTED.severity
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
 
@@ -274,48 +284,57 @@ def _build_shared_device_finding(shared_device: SharedDevice) -> Finding:
 
 
 def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
-    """Build the finding about pods on a node that does not exist."""
+    """Build the finding about pods on a node that does not exist. It is a note if all of them are being deleted."""
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
     examples = ", ".join(orphaned.examples)
     suffix = " and others" if orphaned.pods > len(orphaned.examples) else ""
-    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{suffix}"
+    message = f"does not exist, with {counted(orphaned.pods, 'pod')} bound to it{leaving}: {examples}{suffix}"
     severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
     return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
 
 
-def _build_rejected_finding(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
-    """Build the finding about pods that kubelets rejected for one reason."""
+def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster) -> Finding:
+    """Build the finding about pods that kubelets rejected for one reason, including pods known only from events."""
     parts = []
-    if refused_pods.pods:
-        ago = format_age(refused_pods.last, audited.now)
-        last_text = f", the last {ago} ago" if ago else ""
-        parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last_text}, on {', '.join(refused_pods.nodes)}")
-    if refused_pods.gone:
-        parts.append(f"{counted(refused_pods.gone, 'pod')}{' more' * bool(parts)} of which only events are left")
-    if refused_pods.message:
-        parts.append(refused_pods.message)
-    fix, severity = ADVICE_BY_KUBELET_REASON.get(refused_pods.reason, ("", REFUSED.severity))
-    return REFUSED.build_finding(f"Reason {refused_pods.reason}", "; ".join(parts), fix, severity=severity)
+    if rejected_pods.pods:
+        age = format_age(rejected_pods.last, audited.now)
+        last_text = f", the last {age} ago" if age else ""
+        parts.append(f"{counted(rejected_pods.pods, 'pod')} failed{last_text}, on {', '.join(rejected_pods.nodes)}")
+    if rejected_pods.gone:
+        more = " more" if rejected_pods.pods else ""
+        parts.append(f"{counted(rejected_pods.gone, 'pod')}{more} known only from events")
+    if rejected_pods.message:
+        parts.append(rejected_pods.message)
+    fix, severity = ADVICE_BY_KUBELET_REASON.get(rejected_pods.reason, ("", REFUSED.severity))
+    return REFUSED.build_finding(f"Reason {rejected_pods.reason}", "; ".join(parts), fix, severity=severity)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of pods that break rules as text, the gravest first."""
-    drifted_pods = [
-        misplaced
-        for misplaced in section.misplaced
-        if find_broken_rule(misplaced.refuses, misplaced.reason).severity == NOTE
-    ]
-    drifted = sum(note.pods for note in drifted_pods)
-    nodes = len({node.node for node in section.overcommitted})
-    counts = (
-        (nodes, f"node{'s' * (nodes != 1)} overcommitted"),
-        (len(section.shared_devices), "devices given out twice"),
-        (sum(misplaced.pods for misplaced in section.misplaced) - drifted, "placed against a rule"),
-        (sum(refused_pods.pods + refused_pods.gone for refused_pods in section.refused), "refused by kubelets"),
-        (sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that are gone"),
-        (drifted, "where they would not be placed now"),
-    )
-    message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    if message or section.judged:
-        return message or f"all {counted(section.judged, 'pod')} judged are where the rules would place them"
+    """Return the numbers of nodes, devices and pods that break rules as text, or that none does."""
+    counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
+    if counts:
+        return counts
+    if section.judged:
+        return f"all {counted(section.judged, 'pod')} judged are where the rules would place them"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
+
+
+def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
+    """Yield the numbers for the headline with the words that follow them, the gravest first. Some may be 0.
+
+    Pods that break a rule and pods that only drifted, as the rule is a note, are counted separately.
+    """
+    broken = drifted = 0
+    for misplaced in section.misplaced:
+        if find_broken_rule(misplaced.refuses, misplaced.reason).severity == NOTE:
+            drifted += misplaced.pods
+        else:
+            broken += misplaced.pods
+    nodes = len({node.node for node in section.overcommitted})
+    devices = len(section.shared_devices)
+    yield nodes, agreeing(nodes, "node overcommitted", "nodes overcommitted")
+    yield devices, agreeing(devices, "device allocated twice", "devices allocated twice")
+    yield broken, "placed against a rule"
+    yield sum(rejected_pods.pods + rejected_pods.gone for rejected_pods in section.refused), "rejected by kubelets"
+    yield sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that do not exist"
+    yield drifted, "where they would not be placed now"

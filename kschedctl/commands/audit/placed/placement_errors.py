@@ -26,19 +26,19 @@ MAX_EXAMPLES = 6
 def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
     """Yield the pods that kubelets rejected by reason, most frequent first.
 
-    Includes deleted pods known from events.
+    They include deleted pods that are known only from events.
     """
     table = cluster.pods
-    rows = table.find_rows(_is_rejected_by_kubelet)
-    reasons: dict[str, list[int]] = {}
-    for row in rows.tolist():
-        reasons.setdefault(table.templates[table.template[row]].status.reason, []).append(row)
-    deleted = _count_deleted_rejected_pods(cluster)
+    rows_by_reason: dict[str, list[int]] = {}
+    for row in table.find_rows(_is_rejected_by_kubelet).tolist():
+        reason = table.templates[table.template[row]].status.reason
+        rows_by_reason.setdefault(reason, []).append(row)
+    deleted_counts = _count_deleted_rejected_pods(cluster)
     groups = (
-        _build_rejected_pods(table, reason, reasons.get(reason, []), deleted[reason])
-        for reason in {**reasons, **deleted}
+        _build_rejected_pods(table, reason, rows_by_reason.get(reason, []), deleted_counts[reason])
+        for reason in dict.fromkeys((*rows_by_reason, *deleted_counts))
     )
-    yield from sorted(groups, key=lambda refused_pods: (-refused_pods.pods - refused_pods.gone, refused_pods.reason))
+    yield from sorted(groups, key=lambda group: (-group.pods - group.gone, group.reason))
 
 
 def _is_rejected_by_kubelet(template: Pod) -> bool:
@@ -48,20 +48,24 @@ def _is_rejected_by_kubelet(template: Pod) -> bool:
 
 def _count_deleted_rejected_pods(cluster: Cluster) -> Counter[str]:
     """Return how many rejected pods no longer exist, by reason, from their events."""
-    names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
-    return Counter(
-        reason
-        for reason, *key in names
-        if is_kubelet_rejection(reason) and cluster.pods.find_row(key[0], key[1]) is None
-    )
+    rejections = {
+        (event.reason, event.involved_object.namespace, event.involved_object.name)
+        for event in cluster.events
+        if is_kubelet_rejection(event.reason)
+    }
+    return Counter(reason for reason, namespace, name in rejections if cluster.pods.find_row(namespace, name) is None)
 
 
 def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_count: int) -> RefusedPods:
-    """Build the report about pods rejected for one reason."""
+    """Build the report about pods rejected for one reason. `rows` are those of the pods that still exist."""
     if not rows:
         return RefusedPods(reason=reason, pods=0, gone=deleted_count)
     columns = table.columns
-    latest = max(rows, key=lambda row: columns.started.text_of(row) or columns.created.text_of(row))
+
+    def get_time(row: int) -> str:
+        return columns.started.text_of(row) or columns.created.text_of(row)
+
+    latest = max(rows, key=get_time)
     nodes = Counter(columns.node.text_of(row) for row in rows)
     return RefusedPods(
         reason=reason,
@@ -69,7 +73,7 @@ def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_
         gone=deleted_count,
         nodes=tuple(name for name, _ in nodes.most_common(MAX_EXAMPLES)),
         examples=tuple(table[row].key for row in rows[:MAX_EXAMPLES]),
-        last=columns.started.text_of(latest) or columns.created.text_of(latest),
+        last=get_time(latest),
         message=columns.message.text_of(latest),
     )
 
@@ -78,9 +82,10 @@ def iter_orphaned_pods(cluster: Cluster) -> Iterator[OrphanedPods]:
     """Yield pods on nodes that do not exist by node, most pods first, or nothing if not all nodes were read."""
     if cluster.gap("Node"):
         return
-    table, node_names = cluster.pods.drop_terminated(), {node.metadata.name for node in cluster.nodes}
-    missing = np.array([bool(name) and name not in node_names for name in table.node.values], np.bool_)
-    rows = np.flatnonzero(missing[table.node.codes])
+    table = cluster.pods.drop_terminated()
+    existing_names = {node.metadata.name for node in cluster.nodes}
+    is_missing = np.array([bool(name) and name not in existing_names for name in table.node.values], np.bool_)
+    rows = np.flatnonzero(is_missing[table.node.codes])
     codes = table.node.codes[rows]
     groups = [_build_orphaned_pods(table, rows[codes == code]) for code in np.unique(codes)]
     yield from sorted(groups, key=lambda orphaned_pods: (-orphaned_pods.pods, orphaned_pods.node))
@@ -98,7 +103,7 @@ def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
 
 
 def iter_shared_devices(cluster: Cluster) -> Iterator[SharedDevice]:
-    """Yield devices allocated to several claims, except by admin access or in shares."""
+    """Yield devices allocated to several claims, not counting admin access and shares of a device."""
     claims: dict[tuple[str, str, str], list[str]] = {}
     for claim in cluster.resource_claims:
         allocation = claim.status.allocation
@@ -130,32 +135,36 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
     An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler. A resource that no pod of
     the node requests is not overcommitted by that.
     """
-    offers = view.allocatable.any(axis=1, keepdims=True)
-    exceeded = (view.requested > np.maximum(view.allocatable, 0)) & offers
-    names = list(view.resources)
-    for row, column in np.argwhere(exceeded).tolist():
-        yield _build_overcommitted_node(view, Row(row), column, names[column])
+    has_resources = view.allocatable.any(axis=1, keepdims=True)
+    is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources
+    resource_names = list(view.resources)
+    for row, column in np.argwhere(is_overcommitted).tolist():
+        yield _build_overcommitted_node(view, Row(row), column, resource_names[column])
 
 
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
     """Build the report about a node and a resource.
 
-    Its pods are in order of time, or of request if times are missing.
+    Its pods are in order of time, and the first pod that exceeds the node is known. If times are missing, they are in
+    order of request, and no pod is said to exceed the node.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
-    allocatable = int(view.allocatable[row, column])
     has_all_times = all(pod.nanoseconds is not None for pod in pods)
-    ordered = sorted(pods, key=lambda pod: pod.nanoseconds if has_all_times else pod.requests)  # type: ignore[return-value, arg-type]
-    cumulative = np.cumsum([pod.requests for pod in ordered])
-    first = int(np.argmax(cumulative > allocatable))
+    if has_all_times:
+        ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)
+    else:
+        ordered = sorted(pods, key=lambda pod: pod.requests)
+    allocatable = int(view.allocatable[row, column])
+    cumulative_requests = np.cumsum([pod.requests for pod in ordered])
+    first_beyond = int(np.argmax(cumulative_requests > allocatable))
     return OvercommittedNode(
         node=view.nodes.names[row],
         resource=resource,
         requested=int(view.requested[row, column]),
         allocatable=allocatable,
         pods=len(ordered),
-        arrivals=tuple(_iter_arrivals(view, ordered, first if has_all_times else len(ordered))),
-        gap=_compute_gap(ordered, first) if has_all_times else None,
+        arrivals=tuple(_iter_arrivals(view, ordered, first_beyond if has_all_times else len(ordered))),
+        gap=_compute_gap(ordered, first_beyond) if has_all_times else None,
     )
 
 
@@ -177,19 +186,33 @@ def _parse_time(time: str) -> int | None:
         return None
 
 
-def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first: int) -> Iterator[Arrival]:
-    """Yield a window of pods around the first one that exceeded the node, or the last pods if there is none."""
-    start = max(min(first - 1, len(ordered) - MAX_ARRIVALS), 0)
-    for place, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):
+def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
+    """Yield the pod before the first one that exceeded the node, and the pods from there on, at most MAX_ARRIVALS.
+
+    `first_beyond` is the index of that first one, or the number of pods if there is none: then these are the last pods.
+    """
+    start = max(min(first_beyond - 1, len(ordered) - MAX_ARRIVALS), 0)
+    for index, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):
         pod = view.pods.objects[node_pod.position]
-        owner = find_controller(pod.metadata)
-        static = owner is not None and owner.kind == "Node"
-        yield Arrival(pod=pod.key, requests=node_pod.requests, at=node_pod.at, beyond=place >= first, static=static)
+        controller = find_controller(pod.metadata)
+        yield Arrival(
+            pod=pod.key,
+            requests=node_pod.requests,
+            at=node_pod.at,
+            beyond=index >= first_beyond,
+            static=controller is not None and controller.kind == "Node",
+        )
 
 
-def _compute_gap(ordered: Sequence[_NodePod], first: int) -> float | None:
-    """Return the seconds between the first pod that exceeded the node and the pod before it, or None if unknown."""
-    if not first:
+def _compute_gap(ordered: Sequence[_NodePod], first_beyond: int) -> float | None:
+    """Return the seconds between the first pod that exceeded the node and the pod before it.
+
+    Return None if there is no pod before it or if a time is unknown.
+    """
+    if not first_beyond:
         return None
-    later, before = ordered[first].nanoseconds, ordered[first - 1].nanoseconds
-    return None if later is None or before is None else (later - before) / 10**9
+    later = ordered[first_beyond].nanoseconds
+    earlier = ordered[first_beyond - 1].nanoseconds
+    if later is None or earlier is None:
+        return None
+    return (later - earlier) / 10**9

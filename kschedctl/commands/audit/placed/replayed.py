@@ -42,12 +42,10 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
 
-NODE_AFFINITY, PORTS, SPREAD, INTER_POD_AFFINITY = (
-    NodeAffinity.name,
-    NodePorts.name,
-    PodTopologySpread.name,
-    InterPodAffinity.name,
-)
+NODE_AFFINITY = NodeAffinity.name
+PORTS = NodePorts.name
+SPREAD = PodTopologySpread.name
+INTER_POD_AFFINITY = InterPodAffinity.name
 VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)
 NO_EXECUTE, NO_SCHEDULE = "NoExecute", "NoSchedule"
 CONDITION_TAINT_PREFIXES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -88,8 +86,12 @@ class _PodInfoGroup(NamedTuple):
 
 
 def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> PlacementReplay:
-    """Replay all bound pods of this scheduler that should stay, each on its own node."""
+    """Replay all bound pods of this scheduler that should stay, each on its own node.
+
+    DaemonSet pods, static pods and terminating pods are left out.
+    """
     view = scheduler.view
+    has_comparison_operators = scheduler.gates.enabled("TaintTolerationComparisonOperators")
     misplaced: list[Misplaced] = []
     unknowns: list[Unknown] = []
     judged = not_served = 0
@@ -103,16 +105,14 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             continue
         judged += len(group.positions)
         misplaced += _iter_port_conflicts(group, view)
-        misplaced += _iter_intolerant_pods(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
-        plugin_names = _find_rejecting_plugins(group.info, framework, view)
+        misplaced += _iter_intolerant_pods(group, view, has_comparison_operators)
+        plugin_names = _list_plugins_that_can_reject(group.info, framework)
         if plugin_names:
+            # the framework without the plugins that lack unread data
             framework_for_group, group_unknowns = scheduler.find_framework_for(group.info, view)
-            unknowns += (kind for kind in group_unknowns if kind.plugin in plugin_names)
-            plugins = (
-                [framework_for_group.plugins[name] for name in plugin_names if name in framework_for_group.plugins]
-                if framework_for_group
-                else []
-            )
+            unknowns += (unknown for unknown in group_unknowns if unknown.plugin in plugin_names)
+            available = framework_for_group.plugins if framework_for_group else {}
+            plugins = [available[name] for name in plugin_names if name in available]
             misplaced += _iter_rejections_on_own_nodes(plugins, group, view)
     return PlacementReplay(
         _merge_misplaced(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
@@ -127,7 +127,7 @@ def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
     order = np.argsort(view.pods.info, kind="stable")
     order = order[view.node[order] >= 0]
     infos = view.pods.info[order]
-    bounds = [*np.flatnonzero(np.diff(infos, prepend=-1)).tolist(), len(order)]
+    bounds = [*np.flatnonzero(np.diff(infos, prepend=-1)).tolist(), len(order)]  # where the next PodInfo begins
     for start, stop in pairwise(bounds):
         number = int(infos[start])
         info = view.pods.infos[number]
@@ -137,16 +137,20 @@ def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
             yield _PodInfoGroup(number, info, positions, view.node[positions].astype(np.int64))
 
 
-def _find_rejecting_plugins(info: PodInfo, framework: Framework, view: Fork) -> Sequence[str]:
-    """Return the names of the plugins that can reject a pod with this PodInfo."""
-    spec, names = info.spec, []
-    if spec.node_selector or (spec.affinity and spec.affinity.node_affinity) or _has_added_affinity(framework):
+def _list_plugins_that_can_reject(info: PodInfo, framework: Framework) -> list[str]:
+    """Return the names of the plugins that can reject a pod with this PodInfo, apart from ports and taints."""
+    spec = info.spec
+    names = []
+    has_node_affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
+    if spec.node_selector or has_node_affinity or _has_added_affinity(framework):
         names.append(NODE_AFFINITY)
     if any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in spec.topology_spread_constraints):
         names.append(SPREAD)
     if info.required_affinity or info.required_anti_affinity:
         names.append(INTER_POD_AFFINITY)
-    return [*names, *VOLUMES] if spec.volumes else names
+    if spec.volumes:
+        names += VOLUMES
+    return names
 
 
 def _has_added_affinity(framework: Framework) -> bool:
@@ -155,7 +159,10 @@ def _has_added_affinity(framework: Framework) -> bool:
 
 
 def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield rejections by the plugins' filters on the pods' own nodes, with one of the pods removed from each node."""
+    """Yield rejections by the plugins' filters on the pods' own nodes, with one of the pods removed from each node.
+
+    Plugins that fail, or whose PreFilter does not succeed, yield nothing.
+    """
     rows = np.unique(group.rows).astype(np.int32)
     without_pods = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
     for plugin in plugins:
@@ -167,12 +174,11 @@ def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGrou
                     continue
                 state = result.state
             if offers(plugin, FilterPlugin):
-                verdict = PluginVerdict.from_rejections(
-                    plugin.filter(group.info, view, state, without_pods), len(view.nodes)
-                )
+                rejections = plugin.filter(group.info, view, state, without_pods)
+                verdict = PluginVerdict.from_rejections(rejections, len(view.nodes))
                 yield from _iter_misplaced(plugin.name, verdict, group)
         except PluginError:
-            continue  # it cannot be asked about a pod that runs: what it leans on is gone
+            continue  # objects on which the plugin depends for this running pod are gone
 
 
 def _iter_misplaced(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGroup) -> Iterator[Misplaced]:
@@ -194,9 +200,13 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
     held_ports = view.memo(
         "ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports}
     )
-    conflicting = [port for port in held_ports if any(port.conflicts(own_port) for own_port in own_ports)]
-    holder_counts = sum((_count_port_holders(port, view) for port in conflicting), np.zeros(len(view.nodes), np.int64))
-    has_conflict = holder_counts[group.rows] > sum(port in own_ports for port in conflicting)
+    conflicting_ports = [port for port in held_ports if any(port.conflicts(own_port) for own_port in own_ports)]
+    holder_counts = np.zeros(len(view.nodes), np.int64)
+    for port in conflicting_ports:
+        holder_counts += _count_port_holders(port, view)
+    # the pod itself is counted once for each of its own ports
+    own_count = sum(port in own_ports for port in conflicting_ports)
+    has_conflict = holder_counts[group.rows] > own_count
     if has_conflict.any():
         yield Misplaced(PORTS, REASON, group.positions[has_conflict])
 
@@ -208,22 +218,27 @@ def _count_port_holders(port: HostPort, view: Fork) -> Counts:
     )
 
 
-def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, comparison_operators: bool) -> Iterator[Misplaced]:
-    """Yield the pods that do not tolerate a NoExecute or NoSchedule taint of their node."""
-    taint_sets, taint_set = view.nodes.taint_sets
+def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_operators: bool) -> Iterator[Misplaced]:
+    """Yield the pods that do not tolerate a NoExecute or NoSchedule taint of their node.
+
+    NoSchedule taints that report a temporary condition of the node do not count. `has_comparison_operators` says
+    whether tolerations may compare numbers.
+    """
+    taint_sets, taint_set_by_node = view.nodes.taint_sets
+    tolerations = group.info.spec.tolerations
     for number, taints in enumerate(taint_sets):
-        is_on_node: Bools = taint_set[group.rows] == number
-        if not (taints and is_on_node.any()):
+        has_taints: Bools = taint_set_by_node[group.rows] == number
+        if not taints or not has_taints.any():
             continue
+        lasting_taints = [taint for taint in taints if not _is_condition_taint(taint)]
         for effect in (NO_EXECUTE, NO_SCHEDULE):
-            lasting = [taint for taint in taints if not _is_condition_taint(taint)]
-            untolerated = find_untolerated(lasting, group.info.spec.tolerations, (effect,), comparison_operators)
+            untolerated = find_untolerated(lasting_taints, tolerations, (effect,), has_comparison_operators)
             if untolerated is not None:
-                yield Misplaced(effect, f"taint {untolerated}", group.positions[is_on_node])
+                yield Misplaced(effect, f"taint {untolerated}", group.positions[has_taints])
 
 
 def _is_condition_taint(taint: Taint) -> bool:
-    """Return whether a taint reports a temporary condition of the node."""
+    """Return whether a NoSchedule taint reports a temporary condition of the node, such as a cordon."""
     return taint.effect == NO_SCHEDULE and (
         taint.key == UNSCHEDULABLE_TAINT.key or taint.key.startswith(CONDITION_TAINT_PREFIXES)
     )
@@ -234,5 +249,8 @@ def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, 
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:
         groups.setdefault((misplaced.rejected_by, misplaced.reason), []).append(misplaced.positions)
-    merged = (Misplaced(*key, np.unique(np.concatenate(positions))) for key, positions in groups.items())
-    return tuple(sorted(merged, key=lambda group: -len(group.positions)))
+    merged = [
+        Misplaced(rejected_by, reason, np.unique(np.concatenate(positions)))
+        for (rejected_by, reason), positions in groups.items()
+    ]
+    return tuple(sorted(merged, key=lambda entry: -len(entry.positions)))

@@ -12,7 +12,7 @@ from kschedctl.reports.section import Section
 class MisplacedPods(Document, frozen=True, kw_only=True):
     """Pods of a workload that would be rejected on the nodes where they run."""
 
-    refuses: Annotated[str, Column("refused by")]
+    refuses: Annotated[str, Column("rejected by")]
     """The plugin, or the effect of the taint."""
     reason: Annotated[str, Column("reason")]
     """The reason in the scheduler's words."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age, parse_microseconds
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.priorities.preemptions import (
     Growth,
     find_exposed_workloads,
@@ -34,9 +35,18 @@ from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
 from kschedctl.text.counts import agreeing, counted
+
+
+class _UnschedulablePod(NamedTuple):
+    """A pod that waits for room."""
+
+    seconds: float
+    """The time for which it has waited."""
+    pod: Pod
+    explanation: Explanation
 
 
 def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
@@ -46,33 +56,38 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
     pods of higher tiers started meanwhile. Without the time of the cluster nothing is returned.
     """
     threshold = audited.thresholds.priorities.starving_seconds
-    groups: dict[tuple[str, int], list[tuple[float, Pod, Explanation]]] = {}
-    for pod, explanation in _iter_unschedulable_pods(audited):
-        seconds = audited.seconds_since(pod.metadata.creation_timestamp)
-        if seconds is not None and seconds > threshold:
+    groups: dict[tuple[str, int], list[_UnschedulablePod]] = {}
+    for unschedulable in _iter_unschedulable_pods(audited):
+        if unschedulable.seconds > threshold:
+            pod = unschedulable.pod
             tier = int(tiers.tier_by_pod[tiers.pods.index[pod.key]])
-            groups.setdefault((str(find_owner(pod)), tier), []).append((seconds, pod, explanation))
-    reports = (
-        _build_starving_pods(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items()
-    )
-    starving_reports = (report for report in reports if report.lower_pods or report.higher_started)
-    return tuple(sorted(starving_reports, key=lambda starving_pods: (-starving_pods.seconds, starving_pods.workload)))
+            groups.setdefault((str(find_owner(pod)), tier), []).append(unschedulable)
+
+    reports = (_build_starving_pods(workload, tier, pods, audited, tiers) for (workload, tier), pods in groups.items())
+    starving_reports = [report for report in reports if report.lower_pods or report.higher_started]
+    return tuple(sorted(starving_reports, key=lambda report: (-report.seconds, report.workload)))
 
 
-def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[tuple[Pod, Explanation]]:
-    """Yield the unschedulable pods for which preemption could make room on some node."""
+def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_UnschedulablePod]:
+    """Yield the unschedulable pods of known age for which preemption could make room on some node."""
     for replayed in audited.replay:
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
-            yield from ((pod, replayed.explanation) for pod in replayed.pods)
+            for pod in replayed.pods:
+                seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+                if seconds is not None:
+                    yield _UnschedulablePod(seconds, pod, replayed.explanation)
 
 
 def describe_preemption(explanation: Explanation) -> str:
-    """Return what preemption can do for an unschedulable pod, empty if no eviction helps on any node."""
+    """Return what preemption does for an unschedulable pod or why it does nothing, as text.
+
+    The text is empty if the only reason is that no eviction helps on any node.
+    """
     preemption = explanation.preemption
     if preemption is None:
         return "is not tried"
     if preemption.terminating:
-        return f"waits for {counted(len(preemption.terminating), 'victim')} to go"
+        return f"waits for {counted(len(preemption.terminating), 'victim')} to terminate"
     if not preemption.eligible or preemption.why:
         return preemption.why
     if preemption.candidates:
@@ -82,23 +97,25 @@ def describe_preemption(explanation: Explanation) -> str:
 
 
 def _build_starving_pods(
-    audited: AuditedCluster, tiers: Tiers, workload: str, tier: int, waiting: list[tuple[float, Pod, Explanation]]
+    workload: str, tier: int, pods: Sequence[_UnschedulablePod], audited: AuditedCluster, tiers: Tiers
 ) -> StarvingPods:
-    """Build the report about the waiting pods of a workload. `waiting` has the seconds, the pod and its explanation."""
-    waiting.sort(key=lambda waiter: -waiter[0])
-    seconds, oldest, explanation = waiting[0]
-    created = oldest.metadata.creation_timestamp or ""
-    is_lower, is_higher = tiers.running & (tiers.tier_by_pod > tier), tiers.running & (tiers.tier_by_pod < tier)
+    """Build the report about the waiting pods of a workload, and about pods of other tiers that run meanwhile."""
+    longest_first = sorted(pods, key=lambda unschedulable: -unschedulable.seconds)
+    oldest = longest_first[0]
+    created = oldest.pod.metadata.creation_timestamp or ""
+    # tiers are numbered from the highest
+    is_lower = tiers.running & (tiers.tier_by_pod > tier)
+    is_higher = tiers.running & (tiers.tier_by_pod < tier)
     started_since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
     return StarvingPods(
         workload=workload,
         tier=tiers.names[tier],
         priority=int(tiers.priorities[tier]),
-        pods=tuple(pod.key for _, pod, _ in waiting),
-        seconds=seconds,
+        pods=tuple(unschedulable.pod.key for unschedulable in longest_first),
+        seconds=oldest.seconds,
         age=format_age(created, audited.now),
-        why=explanation.headline,
-        preemption=describe_preemption(explanation),
+        why=oldest.explanation.headline,
+        preemption=describe_preemption(oldest.explanation),
         lower_pods=int(np.count_nonzero(is_lower)),
         lower_started=int(np.count_nonzero(is_lower & started_since)),
         higher_started=int(np.count_nonzero(is_higher & started_since)),
@@ -142,7 +159,6 @@ EXPOSED = AuditRule(
     "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 
 
 def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
@@ -150,7 +166,8 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     limits = audited.thresholds.priorities
     tiers = Tiers(audited.scheduler.view)
     growth = grow_tier(audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow))
-    starving, exposed = find_starving_pods(audited, tiers), find_exposed_workloads(tiers)
+    starving = find_starving_pods(audited, tiers)
+    exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)
     findings = [
         *_iter_starving_findings(starving),
@@ -172,28 +189,32 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
 
 
 def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: bool) -> tuple[UnknownKind, ...]:
-    """Return the unread data that the section depends on. Events matter only if there are several tiers."""
-    gaps = ((kind, audited.cluster.gap(kind)) for kind in ("Pod", "Service"))
-    missing = [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap]
-    events = audited.cluster.gap("Event")
-    if events and has_several_tiers:  # nobody is preempted within one tier
-        missing.append(UnknownKind("Event", events.why, VERDICT))
+    """Return the unread data that the section depends on.
+
+    Events matter only if there are several tiers, since no pod is preempted within one tier, and the time only if pods
+    are unschedulable.
+    """
+    unread = list(audited.iter_unread_kinds("Pod", "Service"))
+    if has_several_tiers:
+        unread += audited.iter_unread_kinds("Event")
     if not audited.now and any(replayed.explanation.verdict == "Unschedulable" for replayed in audited.replay):
-        missing.append(NO_TIMES)
-    return merge_unknown_kinds([growth.unknown, missing])
+        unread.append(NO_TIMES)
+    return merge_unknown_kinds([growth.unknown, unread])
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield findings about starving pods."""
-    for pod in starving_pods:
-        rule = STARVING if pod.lower_pods else OVERTAKEN
-        waits = f"{counted(len(pod.pods), 'pod')} of tier {pod.tier}, the oldest waits for {pod.age}"
-        if pod.lower_pods:
-            comparison = f"{pod.lower_pods:,} of lower tiers run, {pod.lower_started:,} of them started since"
+    """Yield a finding for each workload with starving pods. The rule depends on whether pods of lower tiers run."""
+    for starving in starving_pods:
+        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, the oldest pending for {starving.age}"
+        if starving.lower_pods:
+            rule = STARVING
+            verb = agreeing(starving.lower_pods, "pod of lower tiers runs", "pods of lower tiers run")
+            others = f"{starving.lower_pods:,} {verb}, {starving.lower_started:,} of them started since"
         else:
-            comparison = f"{pod.higher_started:,} of tiers above started since"
-        message = f"{waits}; {comparison}: {pod.why}; preemption: {pod.preemption}"
-        yield _build_finding(rule, pod.workload, message)
+            rule = OVERTAKEN
+            others = f"{counted(starving.higher_started, 'pod')} of higher tiers started since"
+        message = f"{pods}; {others}: {starving.why}; preemption: {starving.preemption}"
+        yield _build_object_finding(rule, starving.workload, message)
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
@@ -201,32 +222,27 @@ def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator
     for workload in workloads:
         if workload.times > max(workload.pods, 1):
             last = f", last at {workload.last}" if workload.last else ""
-            message = (
-                f"{counted(workload.times, 'preemption')} that events tell of{last}; it has "
-                f"{counted(workload.pods, 'pod')}"
-            )
-            yield _build_finding(PREEMPTED, workload.workload, message)
+            preemptions = f"{counted(workload.times, 'preemption')} known from events{last}"
+            message = f"{preemptions}; it has {counted(workload.pods, 'pod')}"
+            yield _build_object_finding(PREEMPTED, workload.workload, message)
 
 
 def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
-    """Yield a warning for each victim behind a Service, and a note about all other victims."""
-    tier, other_victims = growth.tier, [victim for victim in growth.victims if not victim.services]
+    """Yield a warning for each victim behind a Service, and one note about all other victims."""
+    tier = growth.tier
     if tier is None:
         return
-    growth_text = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier}"
+    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier},"
     for victim in growth.victims:
         if victim.services:
-            behind = ", ".join(victim.services)
-            evicted = f"{_format_evicted_pods([victim])}, behind Service {behind}"
-            message = f"{growth_text}, evict {evicted}{_format_violated_budgets(victim)}"
-            yield _build_finding(VICTIMS, victim.workload, message, severity=WARNING)
+            evicted = f"{_format_evicted_pods([victim])}, behind Service {', '.join(victim.services)}"
+            message = f"{cause} would preempt {evicted}{_format_violated_budgets(victim)}"
+            yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
+    other_victims = [victim for victim in growth.victims if not victim.services]
     if other_victims:
         workloads = f"{counted(len(other_victims), 'workload')}, first {other_victims[0].workload}"
-        yield _build_finding(
-            VICTIMS,
-            _format_tier_object(tier.tier),
-            f"{growth_text}, evict {_format_evicted_pods(other_victims)} of {workloads}",
-        )
+        message = f"{cause} would preempt {_format_evicted_pods(other_victims)} of {workloads}"
+        yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
 
 
 def _format_evicted_pods(workloads: Sequence[EvictedWorkload]) -> str:
@@ -237,28 +253,28 @@ def _format_evicted_pods(workloads: Sequence[EvictedWorkload]) -> str:
 
 
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:
-    """Return the PDBs of the evicted pods as text."""
+    """Return the PDBs of the evicted pods, or that there are none, as the end of a sentence."""
     budgets = sorted({name for pod in evicted_workload.pods for name in pod.budgets})
     return f", under PodDisruptionBudget {', '.join(budgets)}" if budgets else ", under no PodDisruptionBudget"
 
 
 def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:
-    """Yield one finding for each tier with exposed workloads. The workloads themselves are evidence."""
+    """Yield one finding for each tier with exposed workloads: a warning if Jobs may preempt them, otherwise a note."""
     by_tier: dict[str, list[ExposedWorkload]] = {}
     for exposed_workload in exposed_workloads:
         by_tier.setdefault(exposed_workload.tier, []).append(exposed_workload)
     for tier, workloads in by_tier.items():
-        first, pods = workloads[0], sum(workload.pods for workload in workloads)
-        jobs = f", {first.jobs_above:,} of them of Jobs" if first.jobs_above else ""
+        first = workloads[0]  # all workloads of a tier have the same pods above them
+        exposed_pods = counted(sum(workload.pods for workload in workloads), "pod")
+        jobs_text = f", {first.jobs_above:,} of them from Jobs" if first.jobs_above else ""
         unprotected = sum(not workload.budgets for workload in workloads)
         message = (
-            f"{counted(pods, 'pod')} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
-            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs}; "
+            f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
+            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; "
             f"{unprotected:,} of these workloads without a PodDisruptionBudget"
         )
-        yield _build_finding(
-            EXPOSED, _format_tier_object(tier), message, severity=WARNING if first.jobs_above else NOTE
-        )
+        severity = WARNING if first.jobs_above else NOTE
+        yield _build_object_finding(EXPOSED, _format_tier_object(tier), message, severity=severity)
 
 
 def _format_tier_object(tier: str) -> str:
@@ -272,15 +288,16 @@ def _format_tier_name(tier: str) -> str:
 
 
 def _is_priority_value(tier: str) -> bool:
-    """Return whether the name of a tier is a priority value, which is so for tiers without a PriorityClass."""
+    """Return whether the name of a tier is a priority value, as for tiers without a PriorityClass."""
     return tier.lstrip("-").isdecimal()
 
 
-def _build_finding(rule: AuditRule, object_: str, message: str, fix: str = "", *, severity: str = "") -> Finding:
-    """Build a finding about an object, whose name may contain the namespace."""
-    namespace, slash, _ = object_.partition(" ")[2].partition("/")
+def _build_object_finding(rule: AuditRule, object_: str, message: str, *, severity: str = "") -> Finding:
+    """Build a finding about an object, given as ``Kind name`` or ``Kind namespace/name``."""
+    _, _, full_name = object_.partition(" ")
+    namespace, slash, _ = full_name.partition("/")
     return rule.build_finding(
-        object_, message, fix, namespace=namespace if slash else "", severity=severity or rule.severity
+        object_, message, namespace=namespace if slash else "", severity=severity or rule.severity
     )
 
 
@@ -291,16 +308,16 @@ def _build_headline(
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
 ) -> str:
-    """Return the number of tiers, of starving pods and of victims, as text."""
+    """Return the numbers of tiers, of starving pods, of victims of growth and of exposed pods, as text."""
     parts = [counted(len(tiers.priorities), "tier")]
-    if starving_count := sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods):
-        parts.append(f"{starving_count:,} starved")
+    starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
+    if starving_count:
+        parts.append(f"{counted(starving_count, 'pod')} starving")
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
-        parts.append(
-            f"{tier.asked:,} more of {_format_tier_name(tier.tier)} {agreeing(tier.asked, 'evicts', 'evict')} "
-            f"{f'{evicted:,}' if evicted else 'nobody'}"
-        )
+        evicted_text = counted(evicted, "pod") if evicted else "no pod"
+        added_text = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)}"
+        parts.append(f"{added_text} would preempt {evicted_text}")
     if exposed:
-        parts.append(f"{sum(workload.pods for workload in exposed):,} behind Services may go")
+        parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")
     return "; ".join(parts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,15 +32,19 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
     pods = tiers.pods
     is_user_tier = ~tiers.is_system[tiers.tier_by_pod]
     can_preempt = is_user_tier & tiers.can_preempt[pods.info]
-    pods_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt)]).tolist()
-    jobs_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])]).tolist()
-    tier_preempts = [count > 0 for count in tiers.count_pods_by_tier(can_preempt)]
+    preemptors_by_tier = tiers.count_pods_by_tier(can_preempt)
+    jobs_by_tier = tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])
+    # tiers are numbered from the highest: the sums before a tier are those of the tiers above it
+    pods_above = np.cumsum([0, *preemptors_by_tier]).tolist()
+    jobs_above = np.cumsum([0, *jobs_by_tier]).tolist()
+
     counts = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
-    groups: dict[tuple[str, int], list[int]] = {}
+    infos_by_workload: dict[tuple[str, int], list[int]] = {}
     for number in np.flatnonzero(tiers.behind_service & (counts > 0)).tolist():
         tier = int(tiers.tier_by_info[number])
         if pods_above[tier]:
-            groups.setdefault((str(find_owner(pods.infos[number].pod)), tier), []).append(number)
+            workload = str(find_owner(pods.infos[number].pod))
+            infos_by_workload.setdefault((workload, tier), []).append(number)
     workloads = (
         ExposedWorkload(
             workload=workload,
@@ -47,20 +52,20 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
             priority=int(tiers.priorities[tier]),
             pods=int(counts[numbers].sum()),
             services=tiers.services[numbers[0]],
-            tiers_above=tuple(tiers.names[k] for k in range(tier) if tier_preempts[k]),
+            tiers_above=tuple(tiers.names[above] for above in range(tier) if preemptors_by_tier[above]),
             pods_above=pods_above[tier],
             jobs_above=jobs_above[tier],
             budgets=_find_protecting_budgets(tiers, numbers),
         )
-        for (workload, tier), numbers in groups.items()
+        for (workload, tier), numbers in infos_by_workload.items()
     )
     return tuple(sorted(workloads, key=lambda workload: (-workload.pods, workload.workload)))
 
 
 def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
-    """Return the PDBs that protect the pods of these PodInfos."""
+    """Return the PDBs that protect the pods with the PodInfos of these numbers."""
     budgets = get_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
+    names = (name for number in numbers for name in budgets.find_protecting_budgets(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 
@@ -84,25 +89,33 @@ def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
     """Return the workloads that lost pods to preemption, most preemptions first."""
     cluster = tiers.view.cluster
     workload_index = PodWorkloadIndex(cluster)
-    groups: dict[str, list[PreemptedPod]] = {}
+    victims_by_workload: dict[str, list[PreemptedPod]] = {}
     for victim in _iter_preempted_pods(cluster):
-        groups.setdefault(str(workload_index.find_workload(victim.namespace, victim.name)), []).append(victim)
-    counts = (np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating).tolist()
-    pods = dict.fromkeys(groups, 0)
-    for info, number in zip(tiers.pods.infos, counts, strict=True):
-        if (workload := str(find_owner(info.pod))) in pods:
-            pods[workload] += number
-    workloads = (
+        workload = str(workload_index.find_workload(victim.namespace, victim.name))
+        victims_by_workload.setdefault(workload, []).append(victim)
+
+    pod_counts = _count_pods_by_workload(tiers)
+    reports = (
         PreemptedWorkload(
             workload=workload,
             times=sum(victim.times for victim in victims),
-            pods=pods[workload],
+            pods=pod_counts[workload],
             last=max(victim.last for victim in victims),
             victims=tuple(dict.fromkeys(f"{victim.namespace}/{victim.name}" for victim in victims)),
         )
-        for workload, victims in groups.items()
+        for workload, victims in victims_by_workload.items()
     )
-    return tuple(sorted(workloads, key=lambda workload: (-workload.times, workload.workload)))
+    return tuple(sorted(reports, key=lambda report: (-report.times, report.workload)))
+
+
+def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
+    """Return the number of pods of each workload, without terminating ones."""
+    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating
+    by_workload: Counter[str] = Counter()
+    for info, count in zip(tiers.pods.infos, counts.tolist(), strict=True):
+        if count:
+            by_workload[str(find_owner(info.pod))] += count
+    return by_workload
 
 
 def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
@@ -136,19 +149,21 @@ class PodWorkloadIndex:
             for workload in workloads:
                 meta = workload.metadata
                 controller = find_controller(meta)
-                owner = (
-                    (controller.kind, meta.namespace, controller.name)
-                    if controller
-                    else (kind, meta.namespace, meta.name)
-                )
-                self._by_prefix[meta.namespace, meta.name] = Owner(*owner)
+                if controller:
+                    owner = Owner(controller.kind, meta.namespace, controller.name)
+                else:
+                    owner = Owner(kind, meta.namespace, meta.name)
+                self._by_prefix[meta.namespace, meta.name] = owner
         for template in cluster.pods.templates:
             if template.metadata.generate_name:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
                 self._by_prefix.setdefault(key, find_owner(template))
 
     def find_workload(self, namespace: str, name: str) -> Owner:
-        """Return the workload of the pod with this name, or the pod itself if its workload is unknown."""
+        """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
+
+        A deleted pod belongs to a workload if its name is that of the workload with a random suffix or a number.
+        """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
             return find_owner(pod)
@@ -175,22 +190,27 @@ class Growth(NamedTuple):
 
 
 def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
-    """Replay additional pods of a tier and return the pods that they preempt. Raises UsageError for an unknown tier."""
-    number = _find_most_common_info(scheduler, tiers, limits)
-    if number is None or not limits.grow:
+    """Replay additional pods of a tier and the return of the pods that they preempt.
+
+    The result is empty if no tier can grow, or if it should not. Raises UsageError for an unknown tier.
+    """
+    info_number = _find_info_to_clone(scheduler, tiers, limits)
+    if info_number is None or not limits.grow:
         return Growth()
-    pods, simulation = tiers.pods, Simulation(scheduler)
-    template_pod = tiers.find_pod_with_info(number)
-    outcomes = simulation.schedule(simulation.view.clone(template_pod, limits.grow), done)
-    message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
-    simulation.preemption = False  # nobody else is evicted for those who come back
+    simulation = Simulation(scheduler)
+    cloned_position = tiers.find_pod_with_info(info_number)
+    outcomes = simulation.schedule(simulation.view.clone(cloned_position, limits.grow), done)
+    message = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
+    simulation.preemption = False  # preempted pods do not preempt others when they are recreated
     simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
-    tier = int(tiers.tier_by_info[number])
+
+    tier = int(tiers.tier_by_info[info_number])
+    cloned_pod = tiers.pods.objects[cloned_position]
     report = GrownTier(
         tier=tiers.names[tier],
         priority=int(tiers.priorities[tier]),
-        like=pods.objects[template_pod].key,
-        workload=str(find_owner(pods.objects[template_pod])),
+        like=cloned_pod.key,
+        workload=str(find_owner(cloned_pod)),
         asked=limits.grow,
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
@@ -198,33 +218,40 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     return Growth(report, _group_by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation))
 
 
-def _find_most_common_info(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the tier's most frequent PodInfo that can be cloned, or None if there is none."""
+def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
+    """Return the number of the tier's most frequent PodInfo that can be cloned, or None if there is none.
+
+    If the limits do not name a tier, it is the highest tier of users with such a PodInfo.
+    """
     counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     counts[~tiers.pods.where(lambda info: _can_clone(scheduler, info))] = 0
-    chosen = _find_tier(tiers, limits.tier)
-    if chosen is None:
-        user_counts = counts * ~tiers.is_system[tiers.tier_by_info]
-        chosen = min(tiers.tier_by_info[user_counts > 0].tolist(), default=None)
-    if chosen is None:
-        return None
-    counts[tiers.tier_by_info != chosen] = 0
+    if limits.tier:
+        tier = _find_tier(tiers, limits.tier)
+    else:
+        is_user_info = ~tiers.is_system[tiers.tier_by_info] & (counts > 0)
+        if not is_user_info.any():
+            return None
+        tier = int(tiers.tier_by_info[is_user_info].min())
+    counts[tiers.tier_by_info != tier] = 0
     return int(counts.argmax()) if counts.any() else None
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
-    """Return whether another pod like this can be created: a profile serves it, and it has no claims or group."""
+    """Return whether another pod like this can be created and scheduled.
+
+    A profile serves it, and it does not terminate, has no claims or group, and is not bound to its node by its owner.
+    """
     spec = info.spec
-    has_claims = spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes)
-    if has_claims or spec.scheduling_group is not None or find_owner(info.pod).kind in NOT_GROWING_KINDS:
+    has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)
+    if spec.resource_claims or has_volume_claims or spec.scheduling_group is not None:
         return False
-    return not info.terminating and scheduler.framework(spec.scheduler_name) is not None
+    if info.terminating or find_owner(info.pod).kind in NOT_GROWING_KINDS:
+        return False
+    return scheduler.framework(spec.scheduler_name) is not None
 
 
-def _find_tier(tiers: Tiers, tier_name: str) -> int | None:
-    """Return the number of the tier with a class or value, or None for an empty name. Raises UsageError."""
-    if not tier_name:
-        return None
+def _find_tier(tiers: Tiers, tier_name: str) -> int:
+    """Return the number of the tier with a PriorityClass or a priority value. Raises UsageError if there is none."""
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier
@@ -237,19 +264,20 @@ def _group_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[E
     for evicted_pod in evicted:
         if not tiers.pods.terminating[_get_info_number(tiers, evicted_pod)]:
             groups.setdefault(evicted_pod.workload, []).append(evicted_pod)
-    workloads = []
-    for workload, pods in groups.items():
-        number = _get_info_number(tiers, pods[0])
-        workloads.append(
-            EvictedWorkload(
-                workload=workload,
-                tier=tiers.names[int(tiers.tier_by_info[number])],
-                priority=pods[0].priority,
-                pods=tuple(pods),
-                services=tiers.services[number],
-            )
-        )
-    return tuple(workloads)
+    return tuple(_build_evicted_workload(workload, pods, tiers) for workload, pods in groups.items())
+
+
+def _build_evicted_workload(workload: str, pods: Sequence[EvictedPod], tiers: Tiers) -> EvictedWorkload:
+    """Build the report about the preempted pods of a workload. Its tier and Services are those of the first pod."""
+    first_pod = pods[0]
+    info_number = _get_info_number(tiers, first_pod)
+    return EvictedWorkload(
+        workload=workload,
+        tier=tiers.names[int(tiers.tier_by_info[info_number])],
+        priority=first_pod.priority,
+        pods=tuple(pods),
+        services=tiers.services[info_number],
+    )
 
 
 def _get_info_number(tiers: Tiers, evicted: EvictedPod) -> int:

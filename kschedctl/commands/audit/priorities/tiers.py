@@ -51,20 +51,21 @@ class Tiers:
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
         """The Services that select the pods of each PodInfo (T,), as `namespace/name`."""
+        # indexed by one label of the selector, so that few Services are compared with each PodInfo
         by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:
             if service.spec.selector:
-                first = min(service.spec.selector.items())
-                by_label.setdefault((service.metadata.namespace, *first), []).append(service)
-        return [
-            tuple(
-                f"{info.namespace}/{service.metadata.name}"
-                for label in info.labels.items()
-                for service in by_label.get((info.namespace, *label), ())
-                if service.spec.selector.items() <= info.labels.items()
-            )
-            for info in self.pods.infos
-        ]
+                key, value = min(service.spec.selector.items())
+                by_label.setdefault((service.metadata.namespace, key, value), []).append(service)
+        services = []
+        for info in self.pods.infos:
+            names = []
+            for key, value in info.labels.items():
+                for service in by_label.get((info.namespace, key, value), ()):
+                    if service.spec.selector.items() <= info.labels.items():
+                        names.append(f"{info.namespace}/{service.metadata.name}")
+            services.append(tuple(names))
+        return services
 
     def find_pod_with_info(self, number: int) -> Position:
         """Return the position of the first pod with a PodInfo."""
@@ -101,12 +102,11 @@ class Tiers:
     def build_reports(self) -> tuple[PriorityTier, ...]:
         """Build a report about each tier with its numbers of pods and nodes and its requests."""
         is_bound = self.view.node >= 0
-        pods, pending = self.count_pods_by_tier(is_bound), self.count_pods_by_tier(~is_bound)
+        pods = self.count_pods_by_tier(is_bound)
+        pending = self.count_pods_by_tier(~is_bound)
         user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])
         preempting = self.count_pods_by_tier(self.can_preempt[self.pods.info])
-        width = max(len(self.view.nodes), 1)
-        places = np.unique(self.tier_by_pod[is_bound].astype(np.int64) * width + self.view.node[is_bound])
-        nodes = np.bincount(places // width, minlength=len(self.priorities)).tolist()
+        nodes = self._count_nodes(is_bound)
         return tuple(
             PriorityTier(
                 name=self.names[tier] if self.names[tier] != str(value) else "",
@@ -122,8 +122,16 @@ class Tiers:
             for tier, value in enumerate(self.priorities.tolist())
         )
 
+    def _count_nodes(self, is_bound: Bools) -> list[int]:
+        """Return the number of nodes with pods of each tier, length K."""
+        node_count = max(len(self.view.nodes), 1)
+        # pairs of tier and node, coded as one number
+        pairs = np.unique(self.tier_by_pod[is_bound].astype(np.int64) * node_count + self.view.node[is_bound])
+        counts: list[int] = np.bincount(pairs // node_count, minlength=len(self.priorities)).tolist()
+        return counts
+
     def _sum_requests(self, tier: int, is_bound: Bools) -> dict[str, int]:
-        """Return the requests of the tier's pods on nodes by resource."""
+        """Return the requests of the tier's pods on nodes by resource, without those that are 0."""
         infos = self.pods.info[is_bound & (self.tier_by_pod == tier)]
         counts = np.bincount(infos, minlength=len(self.pods.infos))
         totals = counts @ self.view.requests

@@ -1,22 +1,20 @@
 """Section "queues": Workloads of Kueue that wait long or have no nodes, and queues and flavors that do nothing.
 
-`observations` finds them in the report of `kschedctl queues`, `report` has their structs, `page` shows the evidence.
+They are found in the report of `kschedctl queues` and in the cluster. `report` has their structs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.priorities import NO_TIMES
-from kschedctl.commands.audit.queues.observations import (
-    find_starving_queues,
-    find_unplaced_workloads,
-    find_unused_flavors,
-    list_inactive_queues,
-    list_referenced_kinds,
-    list_waiting_workloads,
-)
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner, find_controller, find_owner
+from kschedctl.api.quantity import parse
+from kschedctl.api.queueing import KueueWorkload
+from kschedctl.api.times import format_age
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.queues.report import (
     InactiveQueue,
     LongWaitingWorkload,
@@ -26,9 +24,18 @@ from kschedctl.commands.audit.queues.report import (
     UnusedFlavor,
 )
 from kschedctl.commands.queues import queues
-from kschedctl.commands.queues.report import KueueQueues
+from kschedctl.commands.queues.report import ClusterQueueState, KueueQueues
 from kschedctl.errors import InputError
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.waiting_elsewhere.entries import find_condition, is_condition_true
+from kschedctl.replay.waiting_elsewhere.kueue import (
+    ADMITTED,
+    FINISHED,
+    WaitingQueues,
+    find_job,
+    find_reason,
+    is_waiting,
+)
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.text.counts import agreeing, counted, first_few
@@ -87,6 +94,15 @@ UNPLACED = AuditRule(
 )
 RULES = (INACTIVE, WAITING, STARVING, UNPLACED, STOPPED, UNUSED)
 _NEEDED_KINDS = ("ClusterQueue", "LocalQueue", "KueueWorkload", "ResourceFlavor")
+_EVICTED = "Evicted"
+_KIND_BY_REASON = {
+    "FlavorNotFound": "ResourceFlavor",
+    "AdmissionCheckNotFound": "AdmissionCheck",
+    "TopologyNotFound": "Topology",
+}
+"""The kind whose missing object makes a ClusterQueue inactive, by Kueue's reason."""
+_MAX_OWNERS = 4
+"""The longest chain of controllers that is followed."""
 
 
 def has_queues(audited: AuditedCluster) -> bool:
@@ -106,10 +122,14 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
         unknown.append(UnknownKind("ClusterQueue", f"could not be replayed: {error.what}", VERDICT))
         report = KueueQueues()
     limit = audited.thresholds.queued_seconds
-    waiting, inactive = list_waiting_workloads(audited, report), list_inactive_queues(audited.cluster, report)
-    long_waiting = [w for w in waiting if (audited.seconds_since(w.since) or 0) > limit]
-    oldest = {w.queue: w for w in reversed(long_waiting if audited.now else waiting)}
-    starving, unused = find_starving_queues(report, oldest), find_unused_flavors(audited.cluster, report)
+    waiting = list_waiting_workloads(audited, report)
+    long_waiting = [workload for workload in waiting if (audited.seconds_since(workload.since) or 0) > limit]
+    inactive = list_inactive_queues(audited.cluster, report)
+    # without the time of the cluster, all waiting Workloads count
+    longest_first = long_waiting if audited.now else waiting
+    oldest_by_queue = {workload.queue: workload for workload in reversed(longest_first)}
+    starving = find_starving_queues(report, oldest_by_queue)
+    unused = find_unused_flavors(audited.cluster, report)
     unplaced = find_unplaced_workloads(audited, limit)
     if not audited.now and audited.cluster.kueue_workloads:
         unknown.append(NO_TIMES)
@@ -148,36 +168,35 @@ def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Itera
         if workload.queue:
             by_queue.setdefault(workload.queue, []).append(workload)
         else:
-            message = f"waits for {workload.age}: {workload.why}"
-            namespace = workload.workload.partition("/")[0]
-            fix = "Create or correct what the message names"
+            message = f"pending for {workload.age}: {workload.why}"
+            namespace, _, _ = workload.workload.partition("/")
+            fix = "Create or correct the object that the message names"
             yield WAITING.build_finding(f"Workload {workload.workload}", message, fix, namespace=namespace)
     for queue, workloads in by_queue.items():
         first = workloads[0]
-        waits = f"{counted(len(workloads), 'Workload')} {agreeing(len(workloads), 'waits', 'wait')} long"
-        message = f"{waits}, {first.workload} for {first.age}: {first.why}"
+        waiting_text = f"{counted(len(workloads), 'Workload')} {agreeing(len(workloads), 'waits', 'wait')} long"
+        message = f"{waiting_text}, {first.workload} for {first.age}: {first.why}"
         yield WAITING.build_finding(f"ClusterQueue {queue}", message)
 
 
 def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Finding]:
     """Yield a finding for each starving ClusterQueue."""
     for queue in starving:
-        waits = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
-        age = f", the oldest for {queue.age}" if queue.age else ""
-        borrow = f"{first_few(queue.borrowers)} {agreeing(len(queue.borrowers), 'borrows', 'borrow')}"
-        message = f"{waits}{age}, and it borrows nothing, while {borrow} from cohort {queue.cohort}"
+        waiting_text = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
+        age_text = f", the oldest for {queue.age}" if queue.age else ""
+        others_text = f"{first_few(queue.borrowers)} {agreeing(len(queue.borrowers), 'borrows', 'borrow')}"
+        message = f"{waiting_text}{age_text}, and it borrows nothing, while {others_text} from cohort {queue.cohort}"
         yield STARVING.build_finding(f"ClusterQueue {queue.queue}", message)
 
 
 def _iter_unplaced_findings(unplaced: Iterable[UnplacedWorkload]) -> Iterator[Finding]:
     """Yield a finding for each admitted Workload that has pods without a node."""
     for workload in unplaced:
+        admitted_text = f"admitted in ClusterQueue {workload.queue} {workload.age} ago"
         have = agreeing(len(workload.pods), "has", "have")
-        message = (
-            f"admitted in ClusterQueue {workload.queue} {workload.age} ago, and {len(workload.pods):,} of "
-            f"{counted(workload.count, 'pod')} {have} no node: {first_few(workload.pods)}"
-        )
-        namespace = workload.workload.partition("/")[0]
+        pods_text = f"{len(workload.pods):,} of {counted(workload.count, 'pod')} {have} no node"
+        message = f"{admitted_text}, and {pods_text}: {first_few(workload.pods)}"
+        namespace, _, _ = workload.workload.partition("/")
         yield UNPLACED.build_finding(f"Workload {workload.workload}", message, namespace=namespace)
 
 
@@ -187,7 +206,7 @@ def _iter_unused_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
         message = "no ClusterQueue has quota in it"
         if flavor.queues:
             has = agreeing(len(flavor.queues), "has", "have")
-            message = f"{first_few(flavor.queues)} {has} quota in it, and no Workload holds any"
+            message = f"{first_few(flavor.queues)} {has} quota in it, but no Workload holds any"
         yield UNUSED.build_finding(f"ResourceFlavor {flavor.flavor}", message)
 
 
@@ -197,17 +216,244 @@ def _build_headline(
     inactive: Sequence[InactiveQueue],
     unplaced: Sequence[UnplacedWorkload],
 ) -> str:
-    """Return what waits, the longest wait, and the numbers of inactive queues and of Workloads without nodes."""
+    """Return the numbers of waiting Workloads, inactive queues and Workloads without nodes, and the longest wait."""
     queue_count = counted(len(report.queues), "ClusterQueue")
     if not waiting:
         parts = [f"no Workload waits in {queue_count}"]
     else:
-        age = f", {waiting[0].workload} for {waiting[0].age}" if waiting[0].age else ""
-        waits = agreeing(len(waiting), "waits", "wait")
-        parts = [f"{counted(len(waiting), 'Workload')} {waits} in {queue_count}{age}"]
+        oldest = waiting[0]
+        age_text = f", {oldest.workload} for {oldest.age}" if oldest.age else ""
+        verb = agreeing(len(waiting), "waits", "wait")
+        parts = [f"{counted(len(waiting), 'Workload')} {verb} in {queue_count}{age_text}"]
     if inactive:
         parts.append(f"{len(inactive):,} {agreeing(len(inactive), 'queue admits', 'queues admit')} nothing")
     if unplaced:
         verb = agreeing(len(unplaced), "admitted Workload has", "admitted Workloads have")
         parts.append(f"{len(unplaced):,} {verb} pods without a node")
     return "; ".join(parts)
+
+
+# -- what is found -----------------------------------------------------------------------------------------------------
+
+
+def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list[LongWaitingWorkload]:
+    """Return the Workloads that are neither admitted nor deactivated, the longest waiting first.
+
+    Workloads that were not replayed have the queue of their quota reservation, if any, and the reason of their status.
+    """
+    replayed = {workload.workload: workload for workload in report.waiting}
+    without_replay = WaitingQueues(audited.cluster, None)
+    waiting = []
+    for workload in audited.cluster.kueue_workloads:
+        if not is_waiting(workload) or workload.spec.active is False:
+            continue
+        key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+        if key in replayed:
+            queue, reason = replayed[key].queue, replayed[key].waits
+        else:
+            admission = workload.status.admission
+            queue = admission.cluster_queue if admission else ""
+            reason = find_reason(workload, without_replay).headline
+        since = _find_waiting_since(workload)
+        age = format_age(since, audited.now)
+        waiting.append(LongWaitingWorkload(workload=key, queue=queue, since=since, age=age, why=reason))
+    return sorted(waiting, key=lambda entry: (entry.since, entry.workload))
+
+
+def _find_waiting_since(workload: KueueWorkload) -> str:
+    """Return the time since which a Workload waits: its last eviction, otherwise its creation, empty if unknown."""
+    evicted = find_condition(workload.status.conditions, _EVICTED)
+    if evicted and evicted.last_transition_time:
+        return evicted.last_transition_time
+    return workload.metadata.creation_timestamp or ""
+
+
+def list_referenced_kinds(cluster: Cluster) -> list[str]:
+    """Return the optional kinds of Kueue that ClusterQueues and ResourceFlavors of the cluster refer to."""
+    specs = [queue.spec for queue in cluster.cluster_queues]
+    is_referenced = {
+        "Cohort": any(spec.cohort or spec.cohort_name for spec in specs),
+        "AdmissionCheck": any(spec.admission_checks or spec.admission_checks_strategy for spec in specs),
+        "Topology": any(flavor.spec.topology_name for flavor in cluster.resource_flavors),
+    }
+    return [kind for kind, referenced in is_referenced.items() if referenced]
+
+
+def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[InactiveQueue]:
+    """Return the ClusterQueues that admit nothing, except those that only lack objects of an unread kind."""
+    return [
+        InactiveQueue(queue=state.queue, reason=state.reason, message=state.message, waiting=state.waiting)
+        for state in report.queues
+        if not state.active and not cluster.gap(_KIND_BY_REASON.get(state.reason, ""))
+    ]
+
+
+def find_starving_queues(
+    report: KueueQueues, oldest_by_queue: Mapping[str, LongWaitingWorkload]
+) -> list[StarvingQueue]:
+    """Return the active ClusterQueues that borrow nothing and wait, while others borrow what they have quota for.
+
+    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which some wait. A queue that borrows
+    nothing has a share of 0, whatever the weights of fair sharing are.
+    """
+    nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    borrowed: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for quota in report.quotas:
+        flavor_resource = quota.flavor, quota.resource
+        if _is_positive(quota.nominal):
+            nominal[quota.queue].add(flavor_resource)
+        if _is_positive(quota.borrowed):
+            borrowed[quota.queue].add(flavor_resource)
+
+    starving = []
+    for cohort, members in _group_by_root_cohort(report.queues).items():
+        for state in members:
+            if state.queue not in oldest_by_queue or borrowed[state.queue]:
+                continue
+            borrowers = [member.queue for member in members if nominal[state.queue] & borrowed[member.queue]]
+            if borrowers:
+                starving.append(
+                    StarvingQueue(
+                        queue=state.queue,
+                        cohort=cohort,
+                        waiting=state.waiting,
+                        age=oldest_by_queue[state.queue].age,
+                        borrowers=tuple(sorted(borrowers)),
+                    )
+                )
+    return starving
+
+
+def _group_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[str, list[ClusterQueueState]]:
+    """Return the active ClusterQueues by their root cohort, without those that have no cohort."""
+    cohorts: dict[str, list[ClusterQueueState]] = {}
+    for state in queues:
+        if state.cohort and state.active:
+            root, _, _ = state.cohort.partition("/")
+            cohorts.setdefault(root, []).append(state)
+    return cohorts
+
+
+def find_unused_flavors(cluster: Cluster, report: KueueQueues) -> list[UnusedFlavor]:
+    """Return the ResourceFlavors in which no Workload holds quota, with the ClusterQueues that have quota in them."""
+    cluster_queues = {state.queue for state in report.queues}
+    used_flavors = set()
+    queues_by_flavor: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for quota in report.quotas:
+        if quota.queue in cluster_queues:  # other quotas are those of cohorts
+            queues_by_flavor[quota.flavor][quota.queue] = None
+            if _is_positive(quota.reserved):
+                used_flavors.add(quota.flavor)
+    flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
+    return [
+        UnusedFlavor(flavor=flavor, queues=tuple(queues_by_flavor[flavor]))
+        for flavor in flavors
+        if flavor not in used_flavors
+    ]
+
+
+def _is_positive(quantity: str) -> bool:
+    """Return whether a formatted amount is above zero. An empty one is not."""
+    return quantity != "" and parse(quantity).mantissa > 0
+
+
+def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list[UnplacedWorkload]:
+    """Return the Workloads that were admitted more than `min_seconds` ago and still have pods without a node.
+
+    The oldest admission comes first. Without the time of the cluster nothing is returned.
+    """
+    long_admitted = list(_iter_long_admitted(audited, min_seconds))
+    if not long_admitted:
+        return []
+    pods_by_owner = _group_unbound_pods(audited.cluster)
+    unplaced = []
+    for since, workload in long_admitted:
+        owners = _list_owners(workload, audited.cluster)
+        pods = {pod for owner in owners for pod in pods_by_owner.get(owner, ())}
+        admission = workload.status.admission
+        if pods and admission is not None:
+            unplaced.append(
+                UnplacedWorkload(
+                    workload=f"{workload.metadata.namespace}/{workload.metadata.name}",
+                    queue=admission.cluster_queue,
+                    since=since,
+                    age=format_age(since, audited.now),
+                    pods=tuple(sorted(pods)),
+                    count=_count_admitted_pods(workload),
+                )
+            )
+    return sorted(unplaced, key=lambda entry: (entry.since, entry.workload))
+
+
+def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
+    """Yield the time of admission and the Workload for those that were admitted longer ago and have not ended."""
+    for workload in audited.cluster.kueue_workloads:
+        conditions = workload.status.conditions
+        admitted = find_condition(conditions, ADMITTED)
+        if admitted is None or admitted.status != "True" or is_condition_true(conditions, FINISHED):
+            continue
+        seconds = audited.seconds_since(admitted.last_transition_time)
+        if seconds is not None and seconds > min_seconds:
+            yield admitted.last_transition_time or "", workload
+
+
+def _count_admitted_pods(workload: KueueWorkload) -> int:
+    """Return the number of pods with which a Workload was admitted, which partial admission may have reduced."""
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    assignments = workload.status.admission.pod_set_assignments if workload.status.admission else ()
+    counts |= {assigned.name: assigned.count for assigned in assignments if assigned.count is not None}
+    return sum(counts.values())
+
+
+def _list_owners(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
+    """Return the objects that a Workload stands for: its owners, which are a job or the pods of a group.
+
+    A Workload without owner references may be found by a job's label. There may be none.
+    """
+    meta = workload.metadata
+    owners = [Owner(reference.kind, meta.namespace, reference.name) for reference in meta.owner_references]
+    if owners:
+        return owners
+    job = find_job(workload, cluster)
+    return [] if job is None else [job]
+
+
+def _group_unbound_pods(cluster: Cluster) -> dict[Owner, list[str]]:
+    """Return the keys of the pods without a node, by each controller above them and by the pod itself."""
+    controllers = _find_controllers(cluster)
+    groups: dict[Owner, list[str]] = {}
+    for pod in cluster.unbound_pods():
+        if pod.terminated or pod.metadata.deletion_timestamp is not None:
+            continue
+        for owner in _iter_owners(pod, controllers):
+            groups.setdefault(owner, []).append(pod.key)
+    return groups
+
+
+def _find_controllers(cluster: Cluster) -> dict[Owner, Owner]:
+    """Return the controllers of Jobs and StatefulSets, which own pods and may be owned by other workloads."""
+    metadata_by_kind = {
+        "Job": [job.metadata for job in cluster.jobs],
+        "StatefulSet": [stateful_set.metadata for stateful_set in cluster.stateful_sets],
+    }
+    controllers = {}
+    for kind, metadata in metadata_by_kind.items():
+        for meta in metadata:
+            controller = find_controller(meta)
+            if controller is not None:
+                owned = Owner(kind, meta.namespace, meta.name)
+                controllers[owned] = Owner(controller.kind, meta.namespace, controller.name)
+    return controllers
+
+
+def _iter_owners(pod: Pod, controllers: Mapping[Owner, Owner]) -> Iterator[Owner]:
+    """Yield the pod itself, then its controller, the controller of this controller, and so on up to `_MAX_OWNERS`."""
+    itself = Owner("Pod", pod.metadata.namespace, pod.metadata.name)
+    yield itself
+    owner = find_owner(pod)
+    for _ in range(_MAX_OWNERS):
+        if owner != itself:
+            yield owner
+        if owner not in controllers:
+            return
+        owner = controllers[owner]

@@ -27,8 +27,13 @@ from kschedctl.reports.findings import Finding
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import agreeing, counted
 
-MAX_PODS, MAX_RATE = 10_000, 100.0
-"""The most pods that are simulated, and the most pods per second, which is what one scheduler can place."""
+MAX_PODS = 10_000
+"""The maximum number of simulated pods."""
+MAX_RATE = 100.0
+"""The maximum number of pods per second, which one scheduler can just place."""
+MAX_NAMED_NODES = 3
+SIMULATED_EXPIRY = "30s"
+"""The expiry of assumed pods in versions up to 1.22."""
 SLOW_SECONDS = 5.0
 """The pod start-up SLO of Kubernetes' SIG Scalability: 99 of 100 pods start within this time."""
 RIVALS = AuditRule(
@@ -36,7 +41,7 @@ RIVALS = AuditRule(
     WARNING,
     "Several schedulers place pods on the same nodes",
     "Each learns of the other's pods only once they are bound: until then both give the same room away, and the "
-    "kubelet refuses the second (OutOfcpu, OutOfmemory, OutOfpods).",
+    "kubelet rejects the second (OutOfcpu, OutOfmemory, OutOfpods).",
     "Serve all pods with profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
     source="kubernetes/kubernetes#106884",
 )
@@ -52,11 +57,15 @@ SLOW = AuditRule(
 
 
 def build_races_section(audited: AuditedCluster) -> RacesSection:
-    """Build the section. Assumed pods never expire, as now, or expire after 30 s, as in earlier versions."""
+    """Build the section from rival schedulers and a simulation of the cluster.
+
+    In the simulation, assumed pods never expire, as now, or expire after 30 s, as in earlier versions. If there are
+    rivals, it has as many instances as there are schedulers, on the nodes that they share.
+    """
     view = audited.scheduler.view
     rivals, shared_rows = find_rivals(view)
-    measures = measure_cluster(view)
-    races = _simulate_cluster(audited, measures, len(rivals) + 1, len(shared_rows) if rivals else len(view.nodes))
+    nodes = len(shared_rows) if rivals else len(view.nodes)
+    races = _simulate_cluster(audited, measure_cluster(view), instances=len(rivals) + 1, nodes=nodes)
     return RacesSection(
         title="Races",
         headline=_build_headline(races, rivals, len(shared_rows), audited.cluster.kube_version),
@@ -72,20 +81,24 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
 def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return other schedulers that placed pods on the same nodes as this one, and the rows of these nodes."""
     names = [info.spec.scheduler_name for info in view.pods.infos]
-    bound = view.node >= 0
-    is_rivals = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]
-    rows = np.intersect1d(view.node[bound & is_rivals], view.node[bound & ~is_rivals])
-    rival_infos = np.unique(view.pods.info[bound & is_rivals & np.isin(view.node, rows)])
-    return tuple(sorted({names[info] for info in rival_infos.tolist()})), tuple(rows.tolist())
+    is_bound = view.node >= 0
+    is_of_rival = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]
+    shared_rows = np.intersect1d(view.node[is_bound & is_of_rival], view.node[is_bound & ~is_of_rival])
+    rival_infos = np.unique(view.pods.info[is_bound & is_of_rival & np.isin(view.node, shared_rows)])
+    rivals = {names[info] for info in rival_infos.tolist()}
+    return tuple(sorted(rivals)), tuple(shared_rows.tolist())
 
 
-def _simulate_cluster(audited: AuditedCluster, measures: Measures, instances: int, nodes: int) -> Races | None:
-    """Simulate the cluster with one size and rate and at most some thousand pods, or return None if it has no pods."""
+def _simulate_cluster(audited: AuditedCluster, measures: Measures, *, instances: int, nodes: int) -> Races | None:
+    """Simulate the cluster with one size and rate and at most `MAX_PODS` pods.
+
+    Return None if the cluster has no nodes, or no pods from which their rate and the room for them are known.
+    """
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, MAX_RATE)
     fields = RaceFields(
-        expiries=(parse_expiry("30s"), parse_expiry(NEVER)),
+        expiries=(parse_expiry(SIMULATED_EXPIRY), parse_expiry(NEVER)),
         instances=instances,
         seconds=min(MIN_ARRIVAL_SECONDS, MAX_PODS / rate),
     )
@@ -98,19 +111,24 @@ def _find_result(races: Races, expiry: str) -> RaceResult:
 
 
 def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
-    """Return the share of double-booked pods, now and with an expiry of 30 s, as text."""
+    """Return the share of double-booked pods as text.
+
+    With rival schedulers it is the share if assumed pods never expire, otherwise the share with an expiry of 30 s.
+    """
     if races is None:
         return "no pods run that could race for room"
-    now, with_expiry = _find_result(races, NEVER), _find_result(races, "30s")
-    setting_text = f"{counted(now.nodes, 'node')} and {now.pods_per_second:.3g} pods/s"
-    setting_text += "" if races.assumptions.measured else " (latencies assumed)"
+    without_expiry = _find_result(races, NEVER)
+    setting_text = f"{counted(without_expiry.nodes, 'node')} and {without_expiry.pods_per_second:.3g} pods/s"
+    if not races.assumptions.measured:
+        setting_text += " (latencies assumed)"
     if rivals:
-        return (
-            f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}: {format_percent(now.share)} of pods "
-            f"double-booked at {setting_text}"
-        )
-    double_booked = f"{format_percent(with_expiry.share)} double-booked at {setting_text}"
-    return f"kube-scheduler {version} never expires assumed pods; with 30s, {double_booked}"
+        schedulers_text = f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}"
+        return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
+    share = format_percent(_find_result(races, SIMULATED_EXPIRY).share)
+    return (
+        f"kube-scheduler {version} never expires assumed pods; with {SIMULATED_EXPIRY}, {share} double-booked at "
+        f"{setting_text}"
+    )
 
 
 def _iter_findings(
@@ -119,23 +137,27 @@ def _iter_findings(
     """Yield findings about rival schedulers and about kubelets that learn late of bindings."""
     if races is None:
         return
-    now = _find_result(races, NEVER)
     if rivals:
-        find_their = agreeing(now.double_booked, "finds its", "find their")
-        names = ", ".join(view.nodes.names[row] for row in shared_rows[:3]) + (", …" if len(shared_rows) > 3 else "")
-        yield RIVALS.build_finding(
-            f"Scheduler {rivals[0]}",
-            f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared_rows):,} "
-            f"{agreeing(len(shared_rows), 'node', 'nodes')} ({names}); "
-            f"simulated{'' if races.assumptions.measured else ' with assumed latencies'}, "
-            f"{now.double_booked:,} of {counted(now.pods, 'pod')} {find_their} room taken",
-            severity=WARNING if now.double_booked else NOTE,
-        )
+        yield _build_rivals_finding(races, rivals, shared_rows, view)
     lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
-        yield SLOW.build_finding(
-            "Cluster",
-            f"of {counted(lags.pods, 'pod')} one in a hundred was taken in by its kubelet {lags.p99:g}s or more "
-            "after it was "
-            f"bound ({lags.median:g}s at the median)",
-        )
+        late_text = f"one in a hundred of {counted(lags.pods, 'pod')} was seen by its kubelet {lags.p99:g}s or more"
+        yield SLOW.build_finding("Cluster", f"{late_text} after it was bound ({lags.median:g}s at the median)")
+
+
+def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork) -> Finding:
+    """Build the finding about several schedulers on the same nodes. It is a note if no pod was double-booked."""
+    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
+    node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
+    ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
+    shared_text = f"both have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
+
+    result = _find_result(races, NEVER)
+    simulated = "simulated" if races.assumptions.measured else "simulated with assumed latencies"
+    verb = agreeing(result.double_booked, "finds its", "find their")
+    taken_text = f"{simulated}, {result.double_booked:,} of {counted(result.pods, 'pod')} {verb} room taken"
+    return RIVALS.build_finding(
+        f"Scheduler {rivals[0]}",
+        f"{schedulers} {shared_text}; {taken_text}",
+        severity=WARNING if result.double_booked else NOTE,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from kschedctl.commands.audit.races.model import RaceCounts, RaceSetting, RaceSimulation, RandomDraws
@@ -12,11 +13,13 @@ from kschedctl.text.counts import counted
 
 
 def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
-    """Simulate every combination of size, rate and expiry. Raises UsageError."""
+    """Simulate every combination of size, rate and expiry. Raises UsageError for values that cannot be simulated."""
     question.validate()
-    cells = [(nodes, rate) for nodes in question.nodes for rate in question.rates]
-    done = progress.begin("Simulating", len(cells) * question.runs)
-    results = [result for nodes, rate in cells for result in _simulate_size_and_rate(question, nodes, rate, done)]
+    sizes_and_rates = [(nodes, rate) for nodes in question.nodes for rate in question.rates]
+    done = progress.begin("Simulating", len(sizes_and_rates) * question.runs)
+    results: list[RaceResult] = []
+    for nodes, rate in sizes_and_rates:
+        results += _simulate_size_and_rate(question, nodes, rate, done)
     return Races(
         headline=_build_headline(results, question.instances),
         recommendation=_build_recommendation(results, question),
@@ -39,7 +42,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
 def _simulate_size_and_rate(
     question: RaceQuestion, nodes: int, rate: float, done: Callable[[int], None]
 ) -> Iterator[RaceResult]:
-    """Simulate a size and a rate with all expiries, using the same random draws for each."""
+    """Simulate a size and a rate, and yield the result of each expiry. All expiries have the same random draws."""
     setting = RaceSetting(
         nodes,
         rate,
@@ -51,18 +54,19 @@ def _simulate_size_and_rate(
         seconds=question.arrival_seconds,
     )
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
-    runs: list[list[RaceCounts]] = []
+    counts_by_run: list[list[RaceCounts]] = []
     for seed in range(question.seed, question.seed + question.runs):
-        runs.append(_run_expiries(setting, RandomDraws.from_seed(setting, seed), ttls))
+        counts_by_run.append(_simulate_ttls(setting, RandomDraws.from_seed(setting, seed), ttls))
         done(1)
-    for expiry, ttl, counts in zip(question.expiries, ttls, zip(*runs, strict=True), strict=True):
+    counts_by_expiry = zip(*counts_by_run, strict=True)
+    for expiry, ttl, counts in zip(question.expiries, ttls, counts_by_expiry, strict=True):
         yield _build_result(setting, expiry.text, ttl, counts)
 
 
-def _run_expiries(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
-    """Simulate the same draws once for each TTL.
+def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
+    """Simulate the same draws with each TTL, and return the counts in the order of the TTLs.
 
-    A TTL that no informer lag reaches has the same result as never expiring and is not simulated separately.
+    A TTL that no informer lag exceeds has the same result as never expiring and is not simulated separately.
     """
     longest_lag = float(draws.own_lags.max(initial=0.0))
     effective_ttls = [ttl if ttl < longest_lag else FOREVER for ttl in ttls]
@@ -72,57 +76,68 @@ def _run_expiries(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float
 
 def _build_result(setting: RaceSetting, expiry: str, ttl: float, counts: Sequence[RaceCounts]) -> RaceResult:
     """Build the result of all runs with one size, rate and expiry."""
-    pods = sum(count.assumed for count in counts)
-    shares = [count.double_booked / max(count.assumed, 1) for count in counts]
-    double_booked = sum(count.double_booked for count in counts)
+    pods = sum(run.assumed for run in counts)
+    double_booked = sum(run.double_booked for run in counts)
+    shares = [run.double_booked / max(run.assumed, 1) for run in counts]
+    is_forever = ttl == FOREVER
+    expired_share = 0.0 if is_forever else setting.informer.probability_above(ttl)
     return RaceResult(
         nodes=setting.nodes,
         pods_per_second=setting.rate,
         expiry=expiry,
-        ttl_seconds=None if ttl == FOREVER else ttl,
+        ttl_seconds=None if is_forever else ttl,
         pods=pods,
-        expired=sum(count.expired for count in counts),
-        expected_expired=pods * (0.0 if ttl == FOREVER else setting.informer.probability_above(ttl)),
+        expired=sum(run.expired for run in counts),
+        expected_expired=pods * expired_share,
         double_booked=double_booked,
         share=double_booked / max(pods, 1),
         least_share=min(shares),
         most_share=max(shares),
-        waiting=sum(count.waiting for count in counts),
+        waiting=sum(run.waiting for run in counts),
     )
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return the advice and the worst case that it avoids, as text."""
-    worst = max(results, key=_get_share)
+    """Return the advice and the worst case that it avoids as text, or that no pod is double-booked.
+
+    If instances double-book pods even with the best expiry, the advice is to run a single one.
+    """
+    worst = _find_worst_result(results)
     if not worst.double_booked:
         expiries = {result.expiry for result in results}
-        return f"No pod is double-booked: {_join_alternatives(sorted(expiries, key=_expiry_sort_key))}"
-    best, remaining = _find_best_expiry(results)
+        return f"No pod is double-booked: {_join_alternatives(sorted(expiries, key=_get_expiry_sort_key))}"
+
+    best_expiry, remaining = _find_best_expiry(results)
     if instances > 1 and remaining:
-        worst = max((result for result in results if result.expiry == best), key=_get_share)
-        condition = "even if nothing expires" if best == NEVER else f"with {best}"
-        return f"Let one instance place pods: {instances} double-book up to {format_percent(worst.share)}, {condition}"
-    worst_text = f"{worst.expiry} double-books {format_percent(worst.share)} of pods"
-    setting_text = f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
-    if worst.expiry == best:
-        return f"{worst_text} {setting_text}"
-    advice = "Never expire" if best == NEVER else f"Expire after {best}"
-    return f"{advice}: {worst_text} {setting_text}"
+        remaining_worst = _find_worst_result([result for result in results if result.expiry == best_expiry])
+        share = format_percent(remaining_worst.share)
+        condition = "even if nothing expires" if best_expiry == NEVER else f"with {best_expiry}"
+        return f"Let one instance place pods: {instances} double-book up to {share}, {condition}"
+
+    worst_text = (
+        f"{worst.expiry} double-books {format_percent(worst.share)} of pods "
+        f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
+    )
+    if worst.expiry == best_expiry:
+        return worst_text
+    advice = "Never expire" if best_expiry == NEVER else f"Expire after {best_expiry}"
+    return f"{advice}: {worst_text}"
 
 
-def _get_share(result: RaceResult) -> float:
-    """Return the share of double-booked pods."""
-    return result.share
+def _find_worst_result(results: Sequence[RaceResult]) -> RaceResult:
+    """Return the result with the largest share of double-booked pods."""
+    return max(results, key=lambda result: result.share)
 
 
-def _expiry_sort_key(text: str) -> tuple[float, str]:
-    """Return a sort key that orders expiries by duration."""
+def _get_expiry_sort_key(text: str) -> tuple[float, str]:
+    """Return a sort key that orders expiries by their duration in a cluster of one node, `never` last."""
     return parse_expiry(text).ttl(1), text
 
 
 def _join_alternatives(texts: Sequence[str]) -> str:
-    """Join texts such as `a, b and c alike`."""
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]} alike"
+    """Join texts as in `a, b and c alike`. A single text is returned as it is."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last} alike" if first else last
 
 
 def format_percent(share: float) -> str:
@@ -140,25 +155,34 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
     """Return the best expiry and the number of double-booked pods with it.
 
     `never` is the best if it is among the expiries, since an expiry can only give away room that is taken. Otherwise
-    the best expiry is the one with the fewest double-booked pods, the longest if there are several.
+    it is the expiry with the fewest double-booked pods, the longest if there are several.
     """
-    double_booked: dict[str, int] = {}
+    double_booked: Counter[str] = Counter()
     for result in results:
-        double_booked[result.expiry] = double_booked.get(result.expiry, 0) + result.double_booked
-    best = min(double_booked, key=lambda expiry: (expiry != NEVER, double_booked[expiry], -_expiry_sort_key(expiry)[0]))
+        double_booked[result.expiry] += result.double_booked
+    if NEVER in double_booked:
+        return NEVER, double_booked[NEVER]
+    best = min(double_booked, key=lambda expiry: (double_booked[expiry], -parse_expiry(expiry).ttl(1)))
     return best, double_booked[best]
 
 
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
-    """Return the advice and the reasons in a few sentences."""
-    best, remaining = _find_best_expiry(results)
+    """Return the advice and the reasons in a few sentences.
+
+    They are about expiry if pods expired, about the number of instances if the best expiry does not prevent double
+    booking, and about the versions of kube-scheduler in any case.
+    """
+    best_expiry, remaining = _find_best_expiry(results)
     parts = []
     if any(result.expired for result in results):
-        share = question.informer_lag.probability_above(min(result.ttl_seconds or FOREVER for result in results))
+        advice = "Never expire assumed pods"
+        if best_expiry != NEVER:
+            advice = f"Expire assumed pods after {best_expiry}"
+        shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
+        share = format_percent(question.informer_lag.probability_above(shortest_ttl))
         parts.append(
-            f"{'Never expire assumed pods' if best == NEVER else f'Expire assumed pods after {best}'}: "
-            f"the informer's lag goes beyond the shortest expiry for {format_percent(share)} of bindings, and each of "
-            "these makes room look free that is taken."
+            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and each of these "
+            "makes room look free that is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(

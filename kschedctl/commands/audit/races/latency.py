@@ -1,4 +1,4 @@
-"""Distributions of times in seconds, which an option names or which were measured."""
+"""Distributions of latencies in seconds, as options name them or as they were measured."""
 
 from __future__ import annotations
 
@@ -104,8 +104,9 @@ class MeasuredLatency(Latency):
         return 1 - float(np.searchsorted(self.times, seconds, "right")) / len(self.times)
 
     def get_quantile(self, share: float) -> float:
-        """Return the smallest time that is at least as long as this share of all times."""
-        return float(self.times[max(math.ceil(share * len(self.times)) - 1, 0)])
+        """Return the smallest time that is at least as long as this share (0 to 1) of all times."""
+        position = math.ceil(share * len(self.times)) - 1
+        return float(self.times[max(position, 0)])
 
     def __str__(self) -> str:
         return MEASURED
@@ -122,13 +123,14 @@ def _build_exponential(times: Sequence[float]) -> Latency:
 
 
 def _build_lognormal(times: Sequence[float]) -> Latency:
-    """Build a lognormal latency from median and 99th percentile. Raises InputError."""
-    if not 0 < times[0] <= times[1]:
-        raise InputError("the median of a lognormal time is above 0 and not above its 99th percentile")
-    return LognormalLatency(times[0], times[1])
+    """Build a lognormal latency from median and 99th percentile. Raises InputError if they contradict each other."""
+    median, p99 = times
+    if not 0 < median <= p99:
+        raise InputError("the median of a lognormal time must be above 0 and at most its 99th percentile")
+    return LognormalLatency(median, p99)
 
 
-_KINDS: Mapping[str, tuple[int, Callable[[Sequence[float]], Latency]]] = {
+_DISTRIBUTIONS: Mapping[str, tuple[int, Callable[[Sequence[float]], Latency]]] = {
     "constant": (1, _build_constant),
     "exponential": (1, _build_exponential),
     "lognormal": (2, _build_lognormal),
@@ -138,23 +140,29 @@ FORMS = "constant:TIME, exponential:MEAN, lognormal:MEDIAN,P99 or measured"
 
 
 def parse_latency(text: str, option: str, measured: MeasuredLatency | None = None) -> Latency:
-    """Parse the distribution that an option names. `measured` is the cluster's own distribution. Raises UsageError.
+    """Parse the distribution that an option names. A time alone is constant.
+
+    `measured` is the distribution of the cluster, None if it is unknown. Raises UsageError for an unknown distribution,
+    for malformed times, and if the unknown distribution of the cluster is named.
 
     >>> str(parse_latency("exponential:10s", "--informer-lag")), str(parse_latency("2s", "--informer-lag"))
     ('exponential:10s', 'constant:2s')
     """
     if text == MEASURED:
         if measured is None:
-            requirement = f"needs a cluster with {MIN_SAMPLES} pods or more that tell when they were bound and started"
+            requirement = f"needs a cluster with at least {MIN_SAMPLES} pods whose times of binding and start are known"
             raise UsageError(f"{MEASURED} {requirement}", where=option, hint="name a cluster, as by --snapshot FILE")
         return measured
     name, colon, parameters = text.partition(":")
-    name, parameters = (name, parameters) if colon else ("constant", name)
-    number, build = _KINDS.get(name, (0, _build_constant))
-    parts = parameters.split(",")
-    if len(parts) != number:
-        raise UsageError(f'"{text[:60]}" is no distribution of times', where=option, hint=FORMS)
+    if not colon:
+        name, parameters = "constant", text
+    times = parameters.split(",")
+    if name not in _DISTRIBUTIONS:
+        raise UsageError(f'"{text[:60]}" is not a distribution of times', where=option, hint=FORMS)
+    time_count, build = _DISTRIBUTIONS[name]
+    if len(times) != time_count:
+        raise UsageError(f'"{text[:60]}" is not a distribution of times', where=option, hint=FORMS)
     try:
-        return build([parse_duration(part.strip()) for part in parts])
+        return build([parse_duration(time.strip()) for time in times])
     except InputError as error:
         raise UsageError(error.what, where=option, hint=FORMS) from None

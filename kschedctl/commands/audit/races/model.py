@@ -9,7 +9,7 @@ Binding runs in the background. After the binding latency the API server has wri
 on the pod is on its node. If other pods have taken all the room of the node by then, the kubelet rejects the pod: it is
 double-booked. An instance sees bindings and ends of pods after the informer lag. An assumed pod can expire once the
 binding was answered: if the informer has not confirmed it ``ttl`` seconds later, the cache drops it, and its room looks
-free until the informer does confirm it (finishBinding, cleanupAssumedPods and AddPod of the cache; see expiry.py). The
+free until the informer does confirm it (finishBinding, cleanupAssumedPods and AddPod of the cache). The
 duration of the binding call itself never makes a pod expire.
 
 Pods run for an exponential time with such a mean that they use ``load`` times all the room, and the nodes are as full
@@ -35,6 +35,7 @@ from kschedctl.commands.audit.races.latency import Latency, Seconds
 CYCLE_SECONDS = 0.01
 """The duration of a scheduling cycle: 100 pods a second on 5,000 nodes (kubernetes/kubernetes#74041)."""
 NOWHERE = -1
+"""The node of a pod that fits on no node."""
 
 
 @dataclass(frozen=True)
@@ -86,26 +87,34 @@ class RandomDraws(NamedTuple):
 
     @classmethod
     def from_seed(cls, setting: RaceSetting, seed: int) -> RandomDraws:
-        """Draw all numbers for a setting and a seed."""
+        """Draw all numbers for a setting and a seed. The order of the draws decides the results of a seed."""
         random = np.random.default_rng(seed)
-        number = int(random.poisson(setting.rate * setting.seconds))
-        arrivals = np.sort(random.uniform(0, setting.seconds, number))
-        mean_run_time = setting.load * setting.nodes * setting.room / setting.rate
-        initial_pods = _distribute_evenly(round(min(setting.load, 1.0) * setting.nodes * setting.room), setting.nodes)
-        ends = random.exponential(mean_run_time, int(initial_pods.sum()))
-        ending = np.repeat(np.arange(setting.nodes), initial_pods)[ends < setting.seconds]
-        ends = ends[ends < setting.seconds]
+        pods = int(random.poisson(setting.rate * setting.seconds))
+        arrivals = np.sort(random.uniform(0, setting.seconds, pods))
+
+        total_room = setting.nodes * setting.room
+        mean_run_time = setting.load * total_room / setting.rate
+        initial_pods = _distribute_evenly(round(min(setting.load, 1.0) * total_room), setting.nodes)
+        all_ends = random.exponential(mean_run_time, int(initial_pods.sum()))
+        ends_in_time = all_ends < setting.seconds
+        ends = all_ends[ends_in_time]
+        end_nodes = np.repeat(np.arange(setting.nodes), initial_pods)[ends_in_time]
+
+        def draw_lags(count: int) -> Seconds:
+            """Draw the informer lag of each of `count` changes at each instance, shape (count, I)."""
+            return setting.informer.draw(random, count * setting.instances).reshape(count, setting.instances)
+
         return cls(
             arrivals=arrivals,
-            run_times=random.exponential(mean_run_time, number),
-            binding=setting.binding.draw(random, number),
-            lags=setting.informer.draw(random, number * setting.instances).reshape(number, setting.instances),
-            instance=random.integers(setting.instances, size=number),
-            ties=random.random(number),
+            run_times=random.exponential(mean_run_time, pods),
+            binding=setting.binding.draw(random, pods),
+            lags=draw_lags(pods),
+            instance=random.integers(setting.instances, size=pods),
+            ties=random.random(pods),
             initial_pods=initial_pods,
             ends=ends,
-            end_nodes=ending,
-            end_lags=setting.informer.draw(random, len(ends) * setting.instances).reshape(len(ends), setting.instances),
+            end_nodes=end_nodes,
+            end_lags=draw_lags(len(ends)),
         )
 
     @property
@@ -144,9 +153,9 @@ class SimulatedScheduler:
         self._idle: simpy.Event | None = None
 
     def pick_node(self, room: int, tie: float) -> int:
-        """Return one of the nodes with the fewest pods, or NOWHERE if all are full.
+        """Return one of the nodes with the fewest pods, or NOWHERE if all are full. `tie` in [0, 1) chooses among them.
 
-        The plugin LeastAllocated gives them the highest score if nodes are equal.
+        The scoring strategy LeastAllocated gives these nodes the highest score if all nodes are equal.
         """
         fewest = self.known_pods.min()
         if fewest >= room:
@@ -208,7 +217,7 @@ class RaceSimulation:
         return self.result
 
     def _call_later(self, delay: float, function: Callable[..., None], *arguments: object) -> None:
-        """Call a function after a delay."""
+        """Have a function called after a delay in seconds."""
         event = self.env.timeout(delay)
         event.callbacks.append(lambda _: function(*arguments))
 
@@ -220,10 +229,16 @@ class RaceSimulation:
             self.instances[instance].enqueue(pod)
 
     def _run_scheduler(self, instance: SimulatedScheduler) -> Generator[simpy.Event, None, None]:
-        """Run an instance: pick a node for the first pod of the queue, assume it there and start binding."""
+        """Run an instance: pick a node for the first pod of the queue, assume it there and start binding.
+
+        The instance waits for a change if its queue is empty or if the first pod fits nowhere.
+        """
         ties = self.draws.ties.tolist()
         while self.env.now < self.setting.seconds:
-            node = instance.pick_node(self.setting.room, ties[instance.queue[0]]) if instance.queue else NOWHERE
+            node = NOWHERE
+            if instance.queue:
+                first_pod = instance.queue[0]
+                node = instance.pick_node(self.setting.room, ties[first_pod])
             if node == NOWHERE:
                 yield instance.wait_for_change(self.env)
                 continue
@@ -234,7 +249,10 @@ class RaceSimulation:
             self._call_later(float(self.draws.binding[pod]), self._bind, pod, node)
 
     def _bind(self, pod: int, node: int) -> None:
-        """Write a binding on the API server. The kubelet rejects the pod if the node is full."""
+        """Write a binding on the API server, which all instances see after their lags.
+
+        The kubelet rejects the pod if the node is full. Otherwise it runs, and its end is planned.
+        """
         lags = self.draws.lags[pod].tolist()
         own_instance = int(self.draws.instance[pod])
         fits = bool(self.pods_on_node[node] < self.setting.room)
@@ -251,15 +269,18 @@ class RaceSimulation:
             self._call_later(run_time, self._end_pod, node, lags)
 
     def _notify_own_instance(self, instance: SimulatedScheduler, node: int, lag: float, *, fits: bool) -> None:
-        """Notify the instance that assumed the pod of its fate.
+        """Notify the instance that assumed the pod, after the lag, whether the pod runs on the node.
 
-        Its cache drops the pod if the news takes longer than the TTL.
+        Its cache drops the pod if the lag is longer than the TTL, and adds it again once it sees the pod.
         """
-        if lag > self.ttl:
+        expires = lag > self.ttl
+        if expires:
             self.result.expired += 1
             self._call_later(self.ttl, instance.drop_assumed_pod, node)
-            event = (instance.add_pod, node) if fits else (instance.wake,)
-            self._call_later(lag, *event)
+        if expires and fits:
+            self._call_later(lag, instance.add_pod, node)
+        elif expires:
+            self._call_later(lag, instance.wake)
         elif not fits:
             self._call_later(lag, instance.remove_pod, node)
 

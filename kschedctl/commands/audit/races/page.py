@@ -60,19 +60,23 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (Column("nodes", right=True), Column("pods/s", right=True), *(Column(e, right=True) for e in expiries))
     rows: list[tuple[Cell, ...]] = []
-    for (nodes, rate), race_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
-        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, race_results)))
-    return Table(columns, tuple(rows), "by how long after its binding was answered an assumed pod expires")
+    for (nodes, rate), row_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
+        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, row_results)))
+    return Table(columns, tuple(rows), "columns: the time after binding at which an assumed pod expires")
 
 
 def _format_share(result: RaceResult) -> Marked:
-    """Return the share of double-booked pods in color, with its range over the runs."""
-    tone = Tone.WARNING if result.share <= WARNING_SHARE else Tone.BAD
+    """Return the share of double-booked pods in color, with its range if it differs between runs."""
     if not result.share:
         tone = Tone.GOOD
-    spread = result.most_share - result.least_share
-    bounds = f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})" if spread else ""
-    return Marked(f"{format_short_percent(result.share)}{bounds}", tone)
+    elif result.share <= WARNING_SHARE:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.BAD
+    text = format_short_percent(result.share)
+    if result.most_share > result.least_share:
+        text += f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})"
+    return Marked(text, tone)
 
 
 def format_short_percent(share: float) -> str:
@@ -87,7 +91,10 @@ def format_short_percent(share: float) -> str:
 
 
 def _plot_by_size(results: Sequence[RaceResult]) -> Page:
-    """Plot the share of double-booked pods over sizes at the highest rate, or return () if nothing is double-booked."""
+    """Plot the share of double-booked pods over sizes at the highest rate.
+
+    Return () if there is only one size or if no pod is double-booked.
+    """
     rate = max(result.pods_per_second for result in results)
     shown = [result for result in results if result.pods_per_second == rate]
     if len({result.nodes for result in shown}) < 2 or not any(result.double_booked for result in shown):
@@ -104,11 +111,11 @@ def build_assumptions(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, and about those that were taken from the cluster."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
-        f"pods that come for {format_duration(assumptions.seconds)}",
+        f"pods arriving for {format_duration(assumptions.seconds)}",
         f"nodes with room for {count(assumptions.pods_per_node, 'pod')}, {assumptions.load * 100:.3g} % in use",
         f"binding latency {assumptions.binding_latency}",
         f"informer lag {assumptions.informer_lag}",
-        f"seed {assumptions.seed}" + (f", {assumptions.runs:,} runs" if assumptions.runs > 1 else ""),
+        f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",
     ]
     lines = [paragraph("; ".join(parts))]
     if assumptions.from_cluster:

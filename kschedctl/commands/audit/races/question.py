@@ -20,8 +20,10 @@ from kschedctl.snapshot.fork import Fork
 
 NEVER, ADAPTIVE = "never", "adaptive"
 FOREVER = float("inf")
-ORIGINAL_TTL, ORIGINAL_MAX_NODES = 30.0, 1000
-"""The TTL of the scheduler's cache, which was written for Kubernetes 1.2, and the nodes that 1.2 was made for."""
+ORIGINAL_TTL = 30.0
+"""The TTL in seconds of the scheduler's cache, which was written for Kubernetes 1.2."""
+ORIGINAL_MAX_NODES = 1000
+"""The number of nodes that Kubernetes 1.2 supported."""
 DEFAULT_EXPIRIES = ("30s", "120s", "300s", ADAPTIVE, NEVER)
 """The expiries that are compared by default."""
 
@@ -50,7 +52,7 @@ class Expiry:
 
 
 def parse_expiry(text: str) -> Expiry:
-    """Parse a duration, `adaptive` or `never`. A duration of 0 means never. Raises UsageError.
+    """Parse a duration, `adaptive` or `never`. A duration of 0 means never. Raises UsageError for other texts.
 
     >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("adaptive").ttl(2000)
     ('120s', 'never', 60.0)
@@ -60,7 +62,7 @@ def parse_expiry(text: str) -> Expiry:
     try:
         seconds = 0.0 if text == NEVER else parse_duration(text)
     except InputError as error:
-        raise UsageError(error.what, where="--expiry", hint="a duration as 30s, adaptive or never") from None
+        raise UsageError(error.what, where="--expiry", hint="a duration such as 30s, adaptive or never") from None
     if not seconds:
         return Expiry(NEVER, lambda nodes: FOREVER)
     return Expiry(text, lambda nodes: seconds)
@@ -74,13 +76,18 @@ SIMULATED_EXPIRIES = 3.0
 """The number of times that the longest relevant expiry fits into the default arrival time."""
 NEGLIGIBLE_SHARE = 0.001
 """The share of lags that have to exceed an expiry for it to be relevant."""
-MAX_PODS, MAX_ROOM = 1_000_000, 20_000_000
-"""Arriving pods times instances, and room in the whole cluster: more would take too much memory."""
-MAX_NODES, MAX_PODS_PER_NODE, MAX_INSTANCES, MAX_RUNS = 100_000, 10_000, 100, 10_000
+MAX_PODS = 1_000_000
+"""The maximum number of arriving pods times instances; more would take too much memory."""
+MAX_ROOM = 20_000_000
+"""The maximum number of pods that fit in the whole cluster; more would take too much memory."""
+MAX_NODES = 100_000
+MAX_PODS_PER_NODE = 10_000
+MAX_INSTANCES = 100
+MAX_RUNS = 10_000
 CLUSTER_FIELDS = {
     "nodes": "the number of nodes",
-    "rates": "pods a second, of the busiest minute",
-    "room": "pods that a node has room for",
+    "rates": "pods per second in the busiest minute",
+    "room": "the number of pods for which a node has room",
     "load": "the share in use",
     "binding": "latencies",
 }
@@ -122,15 +129,15 @@ class RaceQuestion:
 
     @property
     def arrival_seconds(self) -> float:
-        """The time for which pods arrive."""
+        """The time for which pods arrive: the given one, or several times the longest expiry that lags exceed."""
         if self.seconds:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
-        longest_exceeded_ttl = max(
-            (ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.probability_above(ttl) > NEGLIGIBLE_SHARE),
-            default=0.0,
-        )
-        return min(max(MIN_ARRIVAL_SECONDS, SIMULATED_EXPIRIES * longest_exceeded_ttl), self._max_arrival_seconds)
+        exceeded_ttls = [
+            ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.probability_above(ttl) > NEGLIGIBLE_SHARE
+        ]
+        wanted_seconds = max(MIN_ARRIVAL_SECONDS, SIMULATED_EXPIRIES * max(exceeded_ttls, default=0.0))
+        return min(wanted_seconds, self._max_arrival_seconds)
 
     @property
     def _max_arrival_seconds(self) -> float:
@@ -146,8 +153,9 @@ class RaceQuestion:
         _validate_range("--instances", [self.instances], 1, MAX_INSTANCES)
         _validate_range("--runs", [self.runs], 1, MAX_RUNS)
         _validate_range("--seed", [self.seed], 0, 2**63 - 1)
-        if max(self.nodes) * self.room > MAX_ROOM:
-            raise UsageError(f"--nodes, --pods-per-node: room for more than {MAX_ROOM:,} pods is too much")
+        total_room = max(self.nodes) * self.room
+        if total_room > MAX_ROOM:
+            raise UsageError(f"--nodes, --pods-per-node: room for {total_room:,} pods, at most {MAX_ROOM:,} possible")
         if self.seconds > self._max_arrival_seconds:
             raise UsageError(
                 f"--duration: at most {self._max_arrival_seconds:,.0f} seconds", hint="or lower --rate or --instances"
@@ -158,7 +166,7 @@ def _validate_range(option: str, values: Iterable[float], minimum: float, maximu
     """Raise UsageError if a value of an option is out of range."""
     for value in values:
         if not minimum <= value <= maximum:
-            raise UsageError(f"{option} {value:g}: from {minimum:g} to {maximum:,g}")
+            raise UsageError(f"{option} {value:g}: must be from {minimum:g} to {maximum:,g}")
 
 
 class RaceFields(TypedDict, total=False):
@@ -180,7 +188,7 @@ class RaceFields(TypedDict, total=False):
 def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
     """Build the parameters of a comparison. Those that `fields` do not give are measured in the cluster.
 
-    Parameters that were not measured have their defaults. Raises UsageError.
+    Parameters that were not measured have their defaults. Raises UsageError for parameters that cannot be simulated.
     """
     cluster_fields = _build_cluster_fields(measures)
     used_fields = set(cluster_fields.keys() - fields.keys())
@@ -188,7 +196,7 @@ def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestio
     latencies = (question.binding, question.informer)
     measured_latencies = [latency for latency in latencies if isinstance(latency, MeasuredLatency)]
     if measured_latencies:
-        used_fields.add("binding")  # the user may have asked for the measured latencies
+        used_fields.add("binding")  # options can name the measured latencies as well
     question = replace(
         question,
         from_cluster=tuple(words for name, words in CLUSTER_FIELDS.items() if name in used_fields),
@@ -238,20 +246,27 @@ class Measures:
 
 
 def measure_cluster(view: Fork) -> Measures:
-    """Measure the cluster of a view."""
+    """Measure the size, the load, the pod rate and the latencies of a cluster. What is unknown is None."""
     nodes = len(view.nodes)
-    on_nodes = int((view.node >= 0).sum())
+    bound_pods = int((view.node >= 0).sum())
     load = _measure_load(view)
-    room = max(round(on_nodes / nodes / load), 1) if load and on_nodes else None
-    share = max(load, MIN_LOAD) if room else None
-    return Measures(nodes or None, room, share, measure_peak_rate(view.cluster), measure_kubelet_lags(view.cluster))
+    has_load = bool(load and bound_pods)
+    return Measures(
+        nodes=nodes or None,
+        room=max(round(bound_pods / nodes / load), 1) if has_load else None,
+        load=max(load, MIN_LOAD) if has_load else None,
+        rate=measure_peak_rate(view.cluster),
+        lags=measure_kubelet_lags(view.cluster),
+    )
 
 
 def _measure_load(view: Fork) -> float:
-    """Return the share of the most used resource that is in use."""
+    """Return the requested share of the most requested resource in the whole cluster, 0 if nothing is allocatable."""
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
-    offered, used = view.allocatable[:, columns].sum(axis=0), view.requested[:, columns].sum(axis=0)
-    return float((used / np.maximum(offered, 1)).max(initial=0, where=offered > 0))
+    allocatable = view.allocatable[:, columns].sum(axis=0)
+    requested = view.requested[:, columns].sum(axis=0)
+    shares = requested / np.maximum(allocatable, 1)
+    return float(shares.max(initial=0, where=allocatable > 0))
 
 
 def measure_peak_rate(cluster: Cluster) -> float | None:
@@ -278,18 +293,19 @@ def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
     before the binding counts as 0. Static pods are left out, as they are not bound by a scheduler.
     """
     pods = cluster.pods
-    bound_at, started_at = _parse_times(cluster, pods.columns.scheduled), _parse_times(cluster, pods.started)
-    is_scheduled = np.zeros(len(pods), np.bool_)
-    is_scheduled[pods.find_rows(lambda pod: find_owner(pod).kind != "Node")] = True
-    is_scheduled &= (bound_at != NO_TIME) & (started_at != NO_TIME)
-    if is_scheduled.sum() < MIN_SAMPLES:
+    bound_at = _parse_time_column(cluster, pods.columns.scheduled)
+    started_at = _parse_time_column(cluster, pods.started)
+    is_measured = np.zeros(len(pods), np.bool_)
+    is_measured[pods.find_rows(lambda pod: find_owner(pod).kind != "Node")] = True
+    is_measured &= (bound_at != NO_TIME) & (started_at != NO_TIME)
+    if is_measured.sum() < MIN_SAMPLES:
         return None
-    lags = np.maximum(started_at[is_scheduled] - bound_at[is_scheduled], 0) / 10**6
+    lags = np.maximum(started_at[is_measured] - bound_at[is_measured], 0) / 10**6
     return MeasuredLatency(np.sort(lags))
 
 
-def _parse_times(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
-    """Return the times of a column in microseconds, shape (P,)."""
+def _parse_time_column(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
+    """Return the times of a column of the pods' status in microseconds, NO_TIME for missing ones, shape (P,)."""
     return column_to_microseconds(column, lambda row: f"Pod {cluster.pods[row].key}, status")
 
 

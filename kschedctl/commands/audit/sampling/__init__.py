@@ -12,24 +12,25 @@ from kschedctl.reports.findings import Finding
 from kschedctl.text.counts import counted
 
 MAX_KINDS = 3
+"""The number of workloads with which each percentage is measured."""
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
 """The percentages to measure, as many as take a second or two on 5,000 nodes."""
 SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
-FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling draws the whole curve"
+FIX = "Set percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling plots the whole curve"
 LOSES = AuditRule(
     "audit-sampling-loses",
     WARNING,
-    "Pods miss much better nodes because only part of the nodes is looked at",
-    "The search ends once enough nodes fit, and the best of these may be far from the best of all: what preferences "
-    "and spreading ask for is given up.",
+    "Pods miss much better nodes because only some of the nodes are evaluated",
+    "The search ends once enough nodes fit, and the best of these may be far from the best of all: preferences and "
+    "spreading then have little effect.",
     FIX.format("PERCENTAGE"),
     source=SOURCE,
 )
 WASTES = AuditRule(
     "audit-sampling-wastes",
     NOTE,
-    "Fewer nodes would do as well",
-    "Each node that is looked at costs time in every scheduling cycle.",
+    "Evaluating fewer nodes would be enough",
+    "Each evaluated node costs time in every scheduling cycle.",
     FIX.format("PERCENTAGE"),
     source=SOURCE,
 )
@@ -51,29 +52,34 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Return the loss of the profile that loses most, or the report's headline, as text."""
-    measured = [
+    """Return the loss of the profile that loses most as text, or the report's headline if no profile samples nodes."""
+    current_points = [
         profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
     ]
-    if not measured:
+    if not current_points:
         return report.headline[:1].lower() + report.headline[1:]
-    now = max(measured, key=lambda point: point.loss)
-    return f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
+    worst = max(current_points, key=lambda point: point.loss)
+    nodes = f"{worst.examined:,.0f} nodes are evaluated for each pod"
+    return f"at {worst.percentage} %, {nodes}, which loses {worst.loss:.1f} points"
 
 
 def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that pods of a profile lose too much, or that fewer nodes would be enough."""
-    advice, object_ = profile.advice, f"KubeSchedulerConfiguration {profile.scheduler_name}"
-    if advice.now is None or advice.then is None or advice.verdict == "idle":
+    """Yield the finding that pods of a profile lose too much, or that evaluating fewer nodes would be enough.
+
+    Yield nothing if all nodes are evaluated anyway, or if there was no pod to measure with.
+    """
+    advice = profile.advice
+    now, then = advice.now, advice.then
+    if now is None or then is None or advice.verdict == "idle":
         return
-    now, then, limit = advice.now, advice.then, audited.thresholds.sampling_loss_points
+    object_ = f"KubeSchedulerConfiguration {profile.scheduler_name}"
     fix = FIX.format(then.percentage)
-    if now.loss > limit:
-        examined_text = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
-        message = f"at {now.percentage} % {examined_text}, and a pod loses {now.loss:.1f} points of score on average"
-        yield LOSES.build_finding(object_, f"{message}, more than {limit:g}", fix)
+    max_loss = audited.thresholds.sampling_loss_points
+    if now.loss > max_loss:
+        nodes = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
+        loss = f"a pod loses {now.loss:.1f} points of score on average, more than {max_loss:g}"
+        yield LOSES.build_finding(object_, f"at {now.percentage} %, {nodes}, and {loss}", fix)
     elif advice.verdict == "lower":
-        message = f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod; at {then.percentage} % "
-        yield WASTES.build_finding(
-            object_, f"{message}{then.examined:,.0f}, and {then.loss:.1f} points of score lost", fix
-        )
+        now_text = f"at {now.percentage} %, {now.examined:,.0f} nodes are evaluated for each pod"
+        then_text = f"at {then.percentage} % {then.examined:,.0f}, with {then.loss:.1f} points of score lost"
+        yield WASTES.build_finding(object_, f"{now_text}; {then_text}", fix)

@@ -29,13 +29,15 @@ from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_doubt
 
-DEFAULT_OF_1_13, ALL_BELOW = 50, 100
-"""The percentage that was the default before it adapted; from how many nodes on there is one at all."""
+DEFAULT_OF_1_13 = 50
+"""The default percentage before it was adapted to the size of the cluster."""
+MIN_SAMPLED_NODES = 100
+"""The number of nodes below which all nodes are evaluated."""
 VERDICTS = {"raise": Tone.BAD, "lower": Tone.WARNING, "keep": Tone.GOOD, "idle": Tone.GOOD, "none": Tone.WARNING}
 PODS_TEXTS = {
-    "named": "pods that were asked about",
-    "pending": "pending pods, one of each workload",
-    "running": "running pods, as there are most",
+    "named": "the named pods",
+    "pending": "pending pods, one for each workload",
+    "running": "running pods of the largest workloads",
 }
 
 
@@ -54,7 +56,7 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
 
 
 def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
-    """Build the setting, kinds and curve of each profile for an audit."""
+    """Build the setting, kinds and curve of each profile for an audit, except profiles that evaluate all nodes."""
     return tuple(
         block
         for profile in section.profiles
@@ -65,31 +67,29 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
     """Build the line about percentageOfNodesToScore and the number of nodes that it leads to."""
-    current = (
-        f"{setting.configured} ({setting.origin})" if setting.configured else "0, adaptive: 50 - nodes/125, at least 5"
-    )
-    if setting.nodes < ALL_BELOW:
+    current = "0, adaptive: 50 - nodes/125, at least 5"
+    if setting.configured:
+        current = f"{setting.configured} ({setting.origin})"
+    if setting.nodes < MIN_SAMPLED_NODES:
         return paragraph(
-            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are looked at"
+            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are evaluated"
         )
     effect = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
     return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
 
 
 def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
-    """Build the table of kinds, the curve and its plot for a profile."""
+    """Build the table of kinds, the curve and its plot for a profile. `pods` says which pods were placed.
+
+    The page is empty if all nodes are evaluated anyway. Without a curve there is only the table of kinds.
+    """
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
+    kinds = (Heading(f"One more of each: {pods}"), _build_kinds_table(profile))
+    if not profile.curve:
+        return kinds
     limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
-    return (
-        Heading(f"One more of each: {pods}"),
-        _build_kinds_table(profile),
-        *(
-            (Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
-            if profile.curve
-            else ()
-        ),
-    )
+    return (*kinds, Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
@@ -100,29 +100,31 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
 
 
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a kind of pods."""
+    """Return the cells for a kind of pods. A kind that could not be measured has the reason instead of numbers."""
     if kind.unmeasured or not kind.fitting:
-        reason = Marked(kind.unmeasured or "fits on no node: all are looked at", Tone.WARNING)
+        reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
         return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")
-    loss_by_percentage = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
-    now, then = loss_by_percentage[profile.setting.effective], loss_by_percentage[profile.advice.percentage]
-    return (kind.workload, f"{kind.pods:,}", f"{kind.fitting:,}", f"{kind.worst} to {kind.best}", now, then)
+    losses = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
+    current_loss = losses[profile.setting.effective]
+    advised_loss = losses[profile.advice.percentage]
+    scores = f"{kind.worst} to {kind.best}"
+    return (kind.workload, f"{kind.pods:,}", f"{kind.fitting:,}", scores, current_loss, advised_loss)
 
 
 def _build_curve_table(profile: SampledProfile) -> Table:
     """Build a table of the costs by percentage."""
-    columns = [Column("%", right=True), Column("looked at", right=True), Column("scored", right=True)]
-    columns += [Column(name, right=True) for name in ("mean", "P50", "P90", "max", "missed")]
+    number_columns = ("%", "evaluated", "scored", "mean", "P50", "P90", "max", "missed")
+    columns = (*(Column(name, right=True) for name in number_columns), Column("is"))
     rows = tuple((*_build_point_cells(point), _format_marks(point, profile)) for point in profile.curve)
-    note = "missed: starts from which no best node is picked; with several kinds P50 to max are those of the worst"
-    return Table((*columns, Column("is")), rows, note)
+    note = "missed: starts from which no best node is picked; with several kinds, P50 to max are those of the worst"
+    return Table(columns, rows, note)
 
 
 def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
     """Return the cells for a percentage, except the last column."""
+    node_cells = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
     losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
-    looked = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
-    return (*looked, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f} %")
+    return (*node_cells, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f} %")
 
 
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
@@ -133,11 +135,11 @@ def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
 
 
 def _plot_losses(profile: SampledProfile) -> Plot:
-    """Plot the loss over the percentage."""
-
-    def series(name: str, field: str) -> Series:
-        return Series(name, tuple((point.percentage, getattr(point, field)) for point in profile.curve))
-
-    lines = (series("mean", "loss"), series("P90", "loss_p90"), series("max", "loss_max"))
+    """Plot the mean loss, its 90th percentile and its maximum over the percentage."""
+    lines = (
+        Series("mean", tuple((point.percentage, point.loss) for point in profile.curve)),
+        Series("P90", tuple((point.percentage, point.loss_p90) for point in profile.curve)),
+        Series("max", tuple((point.percentage, point.loss_max) for point in profile.curve)),
+    )
     title = f"What percentageOfNodesToScore costs the pods of {profile.scheduler_name}"
     return Plot(title, Axis("percentageOfNodesToScore"), Axis("points lost to the best node"), lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -41,20 +42,26 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 Done = Callable[[int], None]
 DIGITS = 4
+"""The number of decimals in reports."""
 
 
 def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start."""
+    """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start.
+
+    If a plugin or PreFilter prevents the comparison, return the reason why the kind is unmeasured.
+    """
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
     if reason := _explain_why_not_comparable(cycle):
         done(len(percentages))
         return replace(sampled, unmeasured=reason)
-    starts, totals = EveryStart(cycle), cycle.scores.total
+
+    starts = EveryStart(cycle)
     sampled = replace(sampled, offered=starts.offered, fitting=len(starts.places))
     if len(starts.places):
-        sampled = replace(sampled, best=int(totals.max()), worst=int(totals.min()))
+        scores = cycle.scores.total
+        sampled = replace(sampled, best=int(scores.max()), worst=int(scores.min()))
     curve = []
     try:
         for percentage in percentages:
@@ -79,9 +86,10 @@ def _explain_why_not_comparable(cycle: Cycle) -> str:
 def _measure_percentage(
     percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
 ) -> SamplingPoint:
-    """Measure the costs of one percentage."""
+    """Measure the costs of one percentage over all starts."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
+    sampling = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered)
+    enough = sampling.count_needed(starts.offered, terms)
     return build_point(percentage, enough, starts.search_samples(enough))
 
 
@@ -104,16 +112,19 @@ def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoi
 
 
 def combine_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
-    """Combine the kinds that fit on a node. Means are weighted by pods, other values are those of the worst kind."""
+    """Combine the curves of the kinds that fit on a node into one curve, which is empty if there are none.
+
+    Means are weighted by pods, other values are those of the worst kind.
+    """
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
 
     def mean(values: Sequence[float]) -> float:
         return round(float(np.average(values, weights=pods)), DIGITS)
 
-    groups = []
+    combined = []
     for points in zip(*(kind.curve for kind in measured_kinds), strict=True):
-        groups.append(
+        combined.append(
             SamplingPoint(
                 percentage=points[0].percentage,
                 enough=max(point.enough for point in points),
@@ -127,7 +138,7 @@ def combine_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
                 missed=mean([point.missed for point in points]),
             )
         )
-    return tuple(groups)
+    return tuple(combined)
 
 
 PINNED_KINDS = frozenset({"DaemonSet", "Node"})
@@ -152,17 +163,20 @@ def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
 def iter_default_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[PodKind]]]:
-    """Yield "pending" and "running", each with a pod of the largest workloads with such pods.
+    """Yield "pending" and "running", each with a kind for the largest workloads with such pods in a namespace.
 
-    Pods that no profile serves and pods that run once per node are left out.
+    Without a namespace, those of all namespaces count. Pods that no profile serves and pods that run once per node are
+    left out.
     """
-    for source, pods in (("pending", _iter_pending_pods), ("running", _iter_running_pods)):
-        counted_pods = ((pod, count) for pod, count in pods(scheduler) if namespace in (None, pod.metadata.namespace))
+    for source, iter_pods in (("pending", _iter_pending_pods), ("running", _iter_running_pods)):
+        counted_pods = [
+            (pod, count) for pod, count in iter_pods(scheduler) if namespace in (None, pod.metadata.namespace)
+        ]
         yield source, _choose_largest_workloads(scheduler, counted_pods, max_kinds)
 
 
 def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod of each PodInfo with pending ungated pods, and the number of these pods."""
+    """Yield one pod for each PodInfo of pending ungated pods, with the number of pods that have this PodInfo."""
     columns = scheduler.view.pods
     pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
@@ -173,32 +187,36 @@ def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
 
 
 def _iter_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod of each PodInfo with pods on nodes, and the number of these pods."""
-    columns, view = scheduler.view.pods, scheduler.view
-    placed = columns.info[view.node >= 0]
-    numbers, first, counts = np.unique(placed, return_index=True, return_counts=True)
-    positions = np.flatnonzero(view.node >= 0)[first]
-    for number, position, count in zip(numbers.tolist(), positions.tolist(), counts.tolist(), strict=True):
-        if not columns.infos[number].terminating:
-            yield columns.objects[position], count
+    """Yield one pod for each PodInfo of pods on nodes that do not terminate, with the number of pods that have it."""
+    view, pods = scheduler.view, scheduler.view.pods
+    bound_positions = np.flatnonzero(view.node >= 0)
+    infos, first_places, counts = np.unique(pods.info[bound_positions], return_index=True, return_counts=True)
+    first_positions = bound_positions[first_places]
+    for info, position, count in zip(infos.tolist(), first_positions.tolist(), counts.tolist(), strict=True):
+        if not pods.infos[info].terminating:
+            yield pods.objects[position], count
 
 
 def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int) -> list[PodKind]:
-    """Return a kind for each of the workloads with the most pods."""
-    firsts: dict[Owner, Pod] = {}
-    counts: dict[Owner, int] = {}
+    """Return a kind for each of the workloads with the most pods. Their first pod represents them.
+
+    `pods` are pairs of a pod and the number of pods like it.
+    """
+    first_pods: dict[Owner, Pod] = {}
+    counts: Counter[Owner] = Counter()
     for pod, count in pods:
         controller = find_controller(pod.metadata)
         is_pinned = controller is not None and controller.kind in PINNED_KINDS
-        stored = scheduler.view.stored(pod)
-        if not is_pinned and stored.spec.scheduler_name in scheduler.configuration.profiles:
+        stored_pod = scheduler.view.stored(pod)
+        if not is_pinned and stored_pod.spec.scheduler_name in scheduler.configuration.profiles:
             owner = find_owner(pod)
-            firsts.setdefault(owner, stored)
-            counts[owner] = counts.get(owner, 0) + count
-    chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:max_kinds]
-    return [PodKind(scheduler, recreate_pod(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
+            first_pods.setdefault(owner, stored_pod)
+            counts[owner] += count
+    largest = sorted(first_pods, key=lambda owner: (-counts[owner], owner))[:max_kinds]
+    return [PodKind(scheduler, recreate_pod(first_pods[owner]), str(owner), counts[owner]) for owner in largest]
 
 
+VERDICTS_BY_URGENCY = ("raise", "lower", "keep", "idle", "none")
 PERCENTAGES = tuple(range(5, 101, 5))
 MAX_LOSS = 5.0
 WORTHWHILE_SHARE = 0.1
@@ -226,9 +244,9 @@ def compute_default_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads.
+    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits.
 
-    If no pending pod fits on a node, return those for running pods.
+    `namespace` limits the pods to one namespace.
     """
     for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
@@ -246,7 +264,7 @@ def compute_named_costs(
 ) -> SamplingCosts:
     """Return the costs for pods that were named. Pods that are never created are only listed."""
     targets = list(targets)
-    not_created = tuple(never_created for target in targets if (never_created := target.never_created))
+    not_created = tuple(target.never_created for target in targets if target.never_created is not None)
     kinds = build_named_kinds(target for target in targets if target.never_created is None)
     report = compute_sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
     if not not_created:
@@ -263,7 +281,10 @@ def compute_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for one more pod of each kind. `source` says where the kinds come from. Raises UsageError."""
+    """Return the costs for one more pod of each kind, by profile. Without kinds only the first profile is reported.
+
+    `source` says where the kinds come from: named, pending or running. Raises UsageError if no profile serves a kind.
+    """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
@@ -271,7 +292,8 @@ def compute_sampling_costs(
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
     profiles = []
-    for name in names or dict.fromkeys(list(scheduler.configuration.profiles)[:1]):
+    first_profile = list(scheduler.configuration.profiles)[:1]
+    for name in names or first_profile:
         profile_kinds = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
@@ -308,7 +330,7 @@ def compute_sampling_costs(
 
 
 def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
-    """Return the configured percentage and its effect on the number of nodes of the cluster."""
+    """Return the percentage that applies to a profile, where it is set, and its effect in this cluster."""
     profile_percentage = framework.profile.percentage_of_nodes_to_score
     if profile_percentage is not None:
         configured, origin = profile_percentage, "profile"
@@ -333,51 +355,61 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
 def build_advice(
     setting: SamplingSetting, kinds: Sequence[SampledKind], curve: Sequence[SamplingPoint], max_loss: float
 ) -> SamplingAdvice:
-    """Return the smallest percentage from which no kind loses too much, unless the current one is about as good."""
+    """Return the advice: the smallest percentage from which no kind loses more than `max_loss`, and a verdict.
+
+    The verdict is "keep" if this percentage would save too little, "idle" if the percentage has no effect, and "none"
+    if there is no curve.
+    """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
     now = next(point for point in curve if point.percentage == setting.effective)
     kind_curves = [kind.curve for kind in kinds if kind.curve]
-    losing = [i for i in range(len(curve)) if any(points[i].loss > max_loss for points in kind_curves)]
-    then = curve[losing[-1] + 1 if losing else 0]
-    if all(point.scored == curve[-1].scored for point in curve):
+    first_acceptable = 0
+    for index in range(len(curve)):
+        if any(kind_curve[index].loss > max_loss for kind_curve in kind_curves):
+            first_acceptable = index + 1  # at 100 % nothing is lost, so that there is one
+    then = curve[first_acceptable]
+
+    has_effect = any(point.scored != curve[-1].scored for point in curve)
+    saves_enough = then.examined <= now.examined * (1 - WORTHWHILE_SHARE)
+    if not has_effect:
         verdict = "idle"
     elif then.percentage > now.percentage:
         verdict = "raise"
+    elif saves_enough:
+        verdict = "lower"
     else:
-        verdict = "lower" if then.examined <= now.examined * (1 - WORTHWHILE_SHARE) else "keep"
+        verdict = "keep"
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
 
 
 def build_headline(profiles: Sequence[SampledProfile]) -> str:
-    """Return the advice for the profile that needs it most, in one line."""
-    ranked = sorted(
-        profiles, key=lambda profile: ("raise", "lower", "keep", "idle", "none").index(profile.advice.verdict)
-    )
-    advice_text = _describe_profile(ranked[0])
+    """Return the advice for the profile that needs it most, in one line, with its name if there are several."""
+    most_urgent = min(profiles, key=lambda profile: VERDICTS_BY_URGENCY.index(profile.advice.verdict))
+    advice_text = _describe_advice(most_urgent)
     if len(profiles) == 1:
         return advice_text
-    return f"{ranked[0].scheduler_name}: {advice_text[:1].lower() + advice_text[1:]}"
+    return f"{most_urgent.scheduler_name}: {advice_text[:1].lower() + advice_text[1:]}"
 
 
-def _describe_profile(profile: SampledProfile) -> str:
+def _describe_advice(profile: SampledProfile) -> str:
     """Return the advice for a profile in one line."""
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
     if not setting.scores:
         return "The first node that fits is taken: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
-        few = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
-        return f"All nodes are looked at, whatever is set: {few}"
+        reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
+        return f"All nodes are evaluated, whatever is set: {reason}"
     if now is None or then is None:
-        return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits to tell its cost by"
+        return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits by which to measure its cost"
+    current_loss = f"loses {now.loss:.1f} points per pod"
     if advice.verdict == "keep":
-        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it loses {now.loss:.1f} points a pod"
+        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}"
     if advice.verdict == "raise":
-        current = f"{_format_setting(setting)} loses {now.loss:.1f} points a pod"
-        return f"Raise percentageOfNodesToScore to {then.percentage}: {current}"
-    examined_text = f"{then.examined:,.0f} nodes a pod, not {now.examined:,.0f}"
-    return f"Lower percentageOfNodesToScore to {then.percentage}: {examined_text}; {then.loss:.1f} points lost"
+        return f"Raise percentageOfNodesToScore to {then.percentage}: {_format_setting(setting)} {current_loss}"
+    evaluated_text = f"{then.examined:,.0f} nodes per pod instead of {now.examined:,.0f}"
+    return f"Lower percentageOfNodesToScore to {then.percentage}: {evaluated_text}; {then.loss:.1f} points lost"
 
 
 def _format_setting(setting: SamplingSetting) -> str:

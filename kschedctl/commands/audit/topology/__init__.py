@@ -13,9 +13,9 @@ from kschedctl.api.ownership import Owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
 from kschedctl.commands.audit.topology.workload_topology import (
-    MIN_PODS,
     DomainPlacement,
     TopologyDomains,
+    WorkloadConstraint,
     Workloads,
     iter_constraints,
 )
@@ -24,8 +24,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, s
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_required_affinity, match_tolerations
 from kschedctl.text.counts import agreeing, counted
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
@@ -53,7 +52,7 @@ ONE_DOMAIN = AuditRule(
 SKEWED = AuditRule(
     "audit-topology-skew",
     WARNING,
-    "Pods are spread less evenly than their constraint promises",
+    "Pods are spread less evenly than their constraint demands",
     "The constraint is only checked when a pod is placed: scale-downs and drains can leave it violated.",
     "Restart the workload, or let a descheduler move pods",
     source=UPSTREAM_SOURCE,
@@ -87,34 +86,44 @@ class TopologyScope(NamedTuple):
 
 
 EVERYTHING = TopologyScope()
-SingleDomainWorkload = tuple[int, DomainPlacement]
-"""The number of a workload, and the placement by which all its pods are in one domain."""
-WorkloadConstraint = tuple[int, SpreadPromise]
-"""The number of a workload, and one of its spread constraints."""
+
+
+class SingleDomainWorkload(NamedTuple):
+    """A workload whose pods are all in one domain."""
+
+    workload: int
+    """The number of the workload."""
+    placement: DomainPlacement
+    """The placement by the topology key of this domain."""
 
 
 def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERYTHING) -> TopologySection:
-    """Build the section about the workloads with at least two pods on nodes."""
+    """Build the section about the workloads with at least two pods on nodes.
+
+    If `scope` names workloads, all of them and their constraints are shown, otherwise only those with problems.
+    """
     view = audited.scheduler.view
     workloads = Workloads.from_view(view)
     placements = [
         DomainPlacement.from_workloads(TopologyDomains.from_view(key, view), workloads)
         for key in _list_topology_keys(view, scope)
     ]
-    selected = [n for n, owner in enumerate(workloads.owners) if not scope.workloads or owner in scope.workloads]
-    constraints = [promise for promise in iter_constraints(audited.scheduler, workloads) if promise[0] in set(selected)]
+    selected = [
+        number for number, owner in enumerate(workloads.owners) if not scope.workloads or owner in scope.workloads
+    ]
+    is_selected = set(selected).__contains__
+    constraints = [
+        constraint for constraint in iter_constraints(audited.scheduler, workloads) if is_selected(constraint.workload)
+    ]
     single_domain = [
-        placement for placement in _find_single_domain_workloads(placements, workloads) if placement[0] in set(selected)
+        entry for entry in _list_single_domain_workloads(placements, workloads) if is_selected(entry.workload)
     ]
     findings = [
-        *(
-            _build_single_domain_finding(placement, placements, constraints, workloads, view)
-            for placement in single_domain
-        ),
-        *(finding for numbered in constraints for finding in _iter_constraint_findings(*numbered, workloads)),
+        *(_build_single_domain_finding(entry, placements, constraints, workloads, view) for entry in single_domain),
+        *(finding for constraint in constraints for finding in _iter_constraint_findings(constraint, workloads)),
         *_iter_down_domain_findings(constraints, workloads),
     ]
-    shown_workloads = selected if scope.workloads else [number for number, _ in single_domain]
+    shown_workloads = selected if scope.workloads else [entry.workload for entry in single_domain]
     return TopologySection(
         title="Topology: what takes down which workload",
         headline=_build_headline(len(selected), len(constraints), findings),
@@ -123,9 +132,9 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         constraints=len(constraints),
         placed=tuple(_build_placed_workload(number, workloads, placements) for number in shown_workloads),
         promises=tuple(
-            promise
-            for _, promise in constraints
-            if scope.workloads or not promise.holds or _find_worst_loss(promise).stranded
+            constraint.report
+            for constraint in constraints
+            if scope.workloads or not constraint.report.holds or _find_worst_loss(constraint.report).stranded
         ),
         **build_verdict(RULES, findings, summarize_unknowns(find_unread_dependencies(audited.cluster), IN_SIMULATIONS)),
     )
@@ -141,7 +150,7 @@ def _list_topology_keys(view: Fork, scope: TopologyScope) -> list[str]:
     return list(dict.fromkeys((HOSTNAME, *used_keys, *scope.keys)))
 
 
-def _find_single_domain_workloads(
+def _list_single_domain_workloads(
     placements: Sequence[DomainPlacement], workloads: Workloads
 ) -> list[SingleDomainWorkload]:
     """Return the workloads whose pods share a domain although there are others, each with the first such placement."""
@@ -150,7 +159,7 @@ def _find_single_domain_workloads(
         if placement.size > 1:
             for number in np.flatnonzero(placement.find_single_domain(workloads)).tolist():
                 placement_by_workload.setdefault(number, placement)
-    return sorted(placement_by_workload.items(), key=lambda item: item[0])
+    return [SingleDomainWorkload(number, placement_by_workload[number]) for number in sorted(placement_by_workload)]
 
 
 def _build_placed_workload(number: int, workloads: Workloads, placements: Sequence[DomainPlacement]) -> PlacedWorkload:
@@ -167,19 +176,23 @@ def _build_single_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload in one domain. It says how to spread the pods or why that is impossible."""
+    """Build the finding about a workload in one domain.
+
+    If taints and node selection leave the pods no other domain, the finding says so, and how to add one.
+    """
     number, placement = single_domain
-    info = workloads.infos_by_workload[number][0]
-    other_domains = _count_reachable_domains(info, placement, view) - 1
+    main_info = workloads.infos_by_workload[number][0]
+    other_domains = _count_reachable_domains(main_info, placement, view) - 1
     if not other_domains:
-        return _build_only_domain_finding(
-            number, _choose_widest_placement(single_domain, placements, workloads, view), constraints, workloads, view
-        )
+        widest_placement = _choose_widest_placement(single_domain, placements, workloads, view)
+        hard_constraint = _find_hard_constraint(number, widest_placement.domains.key, constraints)
+        return _build_only_domain_finding(number, widest_placement, hard_constraint, workloads, view)
     rule, domain_word = _find_domain_rule(placement.domains.key)
     owner = workloads.owners[number]
-    domain = placement.build_report(number, int(workloads.pods[number])).most
+    pods = int(workloads.pods[number])
+    domain = placement.build_report(number, pods).most
     other_domains_text = f"{counted(other_domains, 'other')} would take them by taints and node selection"
-    message = f"all {workloads.pods[number]:,} pods are in {domain_word} {domain}; {other_domains_text}"
+    message = f"all {pods:,} pods are in {domain_word} {domain}; {other_domains_text}"
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
 
 
@@ -191,97 +204,130 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the workload has no other zone either, otherwise its own placement."""
+    """Return the placement by zone if the workload can use only one of several zones, otherwise its own placement."""
     number, placement = single_domain
+    main_info = workloads.infos_by_workload[number][0]
     for candidate in placements:
         if candidate.domains.key == ZONE and candidate.size > 1 and candidate.find_single_domain(workloads)[number]:
-            return (
-                candidate
-                if _count_reachable_domains(workloads.infos_by_workload[number][0], candidate, view) == 1
-                else placement
-            )
+            can_use_others = _count_reachable_domains(main_info, candidate, view) > 1
+            return placement if can_use_others else candidate
     return placement
 
 
+def _find_hard_constraint(workload: int, key: str, constraints: Sequence[WorkloadConstraint]) -> SpreadPromise | None:
+    """Return the first DoNotSchedule constraint of a workload with a topology key, or None if there is none."""
+    for constraint in constraints:
+        report = constraint.report
+        if constraint.workload == workload and report.key == key and report.when_unsatisfiable == HARD:
+            return report
+    return None
+
+
 def _build_only_domain_finding(
-    number: int, placement: DomainPlacement, constraints: Sequence[WorkloadConstraint], workloads: Workloads, view: Fork
+    number: int,
+    placement: DomainPlacement,
+    hard_constraint: SpreadPromise | None,
+    workloads: Workloads,
+    view: Fork,
 ) -> Finding:
     """Build the finding about a workload whose pods share the only domain that they may use.
 
-    The finding is a warning if a DoNotSchedule constraint uses the key: with one domain it cannot spread the pods, and
-    without minDomains it has no effect at all. Otherwise the finding is a note.
+    The finding is a warning if the workload has a DoNotSchedule constraint with the topology key: with one domain it
+    cannot spread the pods, and without minDomains it has no effect at all. Otherwise the finding is a note.
     """
     key = placement.domains.key
     owner = workloads.owners[number]
     pods = int(workloads.pods[number])
     rule, domain_word = _find_domain_rule(key)
-    hard_constraint = next(
-        (p for n, p in constraints if n == number and p.key == key and p.when_unsatisfiable == HARD), None
-    )
+
     domain = placement.build_report(number, pods).most
     only_noun = "domain" if rule is ONE_DOMAIN else "one"
     domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
-    first_info = workloads.infos_by_workload[number][0]
-    node_selector = view.pods.infos[first_info].spec.node_selector
-    selected = ",".join(f"{name}={value}" for name, value in node_selector.items() if name != key)
-    new_nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"
-    condition = f"with {selected}" if selected else "that they may use"
-    fix = f"Add {new_nodes} {condition}{_format_constraint_change(key, hard_constraint, pods)}"
     message = f"all {pods:,} pods are in {domain_text}: losing it is an outage"
+
+    main_info = workloads.infos_by_workload[number][0]
+    node_selector = view.pods.infos[main_info].spec.node_selector
+    selected_labels = ",".join(f"{name}={value}" for name, value in node_selector.items() if name != key)
+    new_nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"
+    condition = f"with {selected_labels}" if selected_labels else "that they may use"
+    fix = f"Add {new_nodes} {condition}{_format_constraint_change(key, hard_constraint, pods)}"
     return rule.build_finding(
         str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard_constraint else NOTE
     )
 
 
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
-    """Return how the workload's DoNotSchedule constraint has to change to need two domains, as text.
+    """Return how the workload's DoNotSchedule constraint has to change to need two domains, as the end of a sentence.
 
-    The workload may have no such constraint. With minDomains 2 the minimum counts as 0 in one domain, which then takes
-    maxSkew pods.
+    Without a constraint one has to be added, and a sufficient constraint needs no change. With minDomains 2 the minimum
+    counts as 0 in one domain, which then takes maxSkew pods.
     """
     if constraint is None:
         return f", and spread over {key} by DoNotSchedule with maxSkew: 1 and minDomains: 2"
-    skew = ["maxSkew: 1"] * (constraint.max_skew >= pods)
-    domains = ["minDomains: 2"] * (constraint.min_domains < MIN_PODS)
-    change = " and ".join((*skew, *domains))
-    return f", and set {change} in the constraint" if change else ""
+    changes = []
+    if constraint.max_skew >= pods:
+        changes.append("maxSkew: 1")
+    if constraint.min_domains < 2:
+        changes.append("minDomains: 2")
+    return f", and set {' and '.join(changes)} in the constraint" if changes else ""
 
 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
     """Return in how many domains pods with a PodInfo may run by node selection and taints, at least 1."""
     spec = view.pods.infos[info_number].spec
-    nodes = match_required_affinity(view.nodes, compile_required_node_affinity(spec)) & match_tolerations(
-        view.nodes, spec.tolerations
-    )
-    codes = placement.domains.codes[nodes & ~view.nodes.unschedulable]
+    may_run = match_required_affinity(view.nodes, compile_required_node_affinity(spec))
+    may_run = may_run & match_tolerations(view.nodes, spec.tolerations) & ~view.nodes.unschedulable
+    codes = placement.domains.codes[may_run]
     return max(len(np.unique(codes[codes >= 0])), 1)
 
 
-def _iter_constraint_findings(number: int, constraint: SpreadPromise, workloads: Workloads) -> Iterator[Finding]:
+def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads) -> Iterator[Finding]:
     """Yield findings that a constraint does not hold, and that it would strand pods after the loss of a domain."""
-    owner, constraint_name = workloads.owners[number], f"{constraint.when_unsatisfiable} over {constraint.key}"
+    owner, constraint = workloads.owners[numbered.workload], numbered.report
     if not constraint.holds:
-        counts = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
-        counts += f", {constraint.least} {constraint.least_pods:,}"
-        fix = _format_restart_command(owner)
-        if constraint.min_domains_set and constraint.domains < constraint.min_domains:
-            counts += f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
-            room = counted(constraint.max_skew, "pod")
-            fix = f"Add nodes in another domain first: until then a domain takes {room} after a restart"
-        elif constraint.least_why:
-            counts += f"; {constraint.least_why}"
-            fix = f"Set {constraint.least_policy}: Honor in the constraint: until then a restart leaves pods Pending"
-        message = f"maxSkew {constraint.max_skew} ({constraint_name}) is {constraint.skew} now: {counts}"
-        severity = SKEWED.severity if constraint.when_unsatisfiable == HARD else NOTE
-        details = {"namespace": owner.namespace, "path": constraint.key, "severity": severity}
-        yield SKEWED.build_finding(str(owner), message, fix, **details)
-    worst, remaining = _find_worst_loss(constraint), constraint.domains - 1
-    if worst.stranded and remaining:
-        loss_text = f"if {worst.domain} is lost, {worst.stranded:,} of {counted(worst.lost, 'pod')} cannot come back"
-        remaining_text = f"{counted(remaining, 'domain')}, fewer than minDomains {constraint.min_domains}"
-        message = f"{loss_text}: the minimum counts as 0 with {remaining_text} ({constraint_name})"
-        fix = f"Lower minDomains to {remaining}, or raise maxSkew"
-        yield STRANDED.build_finding(str(owner), message, fix, namespace=owner.namespace, path=constraint.key)
+        yield _build_skew_finding(owner, constraint)
+    worst_loss = _find_worst_loss(constraint)
+    if worst_loss.stranded and constraint.domains > 1:
+        yield _build_stranded_finding(owner, constraint, worst_loss)
+
+
+def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
+    """Build the finding that a constraint does not hold: a note if it is ScheduleAnyway.
+
+    The fix depends on why: too few domains, a domain that counts although pods cannot go there, or drift.
+    """
+    counts = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
+    counts += f", {constraint.least} {constraint.least_pods:,}"
+    fix = _format_restart_command(owner)
+    if constraint.min_domains_set and constraint.domains < constraint.min_domains:
+        counts += f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
+        room = counted(constraint.max_skew, "pod")
+        fix = f"Add nodes in another domain first: until then a domain takes {room} after a restart"
+    elif constraint.least_why:
+        counts += f"; {constraint.least_why}"
+        fix = f"Set {constraint.least_policy}: Honor in the constraint: until then a restart leaves pods Pending"
+    constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
+    return SKEWED.build_finding(
+        str(owner),
+        f"maxSkew {constraint.max_skew} ({constraint_name}) is {constraint.skew} now: {counts}",
+        fix,
+        namespace=owner.namespace,
+        path=constraint.key,
+        severity=SKEWED.severity if constraint.when_unsatisfiable == HARD else NOTE,
+    )
+
+
+def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss: BrokenDomain) -> Finding:
+    """Build the finding that pods cannot be placed again after the worst loss of a domain."""
+    remaining = constraint.domains - 1
+    lost_pods = f"{worst_loss.stranded:,} of {counted(worst_loss.lost, 'pod')}"
+    remaining_text = f"{counted(remaining, 'domain')}, fewer than minDomains {constraint.min_domains}"
+    message = (
+        f"if {worst_loss.domain} is lost, {lost_pods} cannot come back: the minimum counts as 0 with {remaining_text} "
+        f"({constraint.when_unsatisfiable} over {constraint.key})"
+    )
+    fix = f"Lower minDomains to {remaining}, or raise maxSkew"
+    return STRANDED.build_finding(str(owner), message, fix, namespace=owner.namespace, path=constraint.key)
 
 
 def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
@@ -289,29 +335,28 @@ def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], worklo
 
     It represents all others, since every constraint without nodeTaintsPolicy: Honor has this effect.
     """
-    worst_cases = [(_find_worst_loss(constraint), number, constraint) for number, constraint in constraints]
-    worst_cases = [
-        candidate for candidate in worst_cases if candidate[0].stranded_while_down and not candidate[0].stranded
+    worst_losses = [_find_worst_loss(constraint.report) for constraint in constraints]
+    affected = [
+        (loss, constraint)
+        for loss, constraint in zip(worst_losses, constraints, strict=True)
+        if loss.stranded_while_down and not loss.stranded
     ]
-    if not worst_cases:
+    if not affected:
         return
-    worst, number, constraint = max(worst_cases, key=lambda candidate: candidate[0].stranded_while_down)
-    owner = workloads.owners[number]
-    loss_text = (
-        f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of "
-        f"{counted(worst.lost, 'pod')} {agreeing(worst.stranded_while_down, 'stays', 'stay')} away"
-    )
-    others_text = (
-        f"; {counted(len(worst_cases) - 1, 'more constraint')} {agreeing(len(worst_cases) - 1, 'does', 'do')} so"
-        if len(worst_cases) > 1
-        else ""
-    )
-    message = f"{loss_text}: maxSkew {constraint.max_skew} over {constraint.key} counts its 0 pods{others_text}"
+    worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
+    owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
+    stranded = worst_loss.stranded_while_down
+    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
+    message = f"while the nodes of {worst_loss.domain} are down, {lost_pods}"
+    message += f": maxSkew {constraint.max_skew} over {constraint.key} counts its 0 pods"
+    others = len(affected) - 1
+    if others:
+        message += f"; {counted(others, 'more constraint')} {agreeing(others, 'does', 'do')} so"
     yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
 def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:
-    """Return the loss of a domain that strands the most pods."""
+    """Return the loss of a domain that strands the most pods, or one without pods if no loss is reported."""
     no_loss = BrokenDomain(domain="", lost=0, skew=0)
     return max(constraint.losses, key=lambda loss: (loss.stranded, loss.stranded_while_down), default=no_loss)
 
@@ -325,15 +370,11 @@ def _format_restart_command(owner: Owner) -> str:
 
 def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
     """Return how many workloads are in a single domain and how many constraints do not hold, as text."""
-
-    def count_findings(*rules: AuditRule) -> int:
-        """Return the number of findings of these rules."""
-        return sum(finding.rule in [rule.id for rule in rules] for finding in findings)
-
-    single_domain = count_findings(ONE_NODE, ONE_ZONE, ONE_DOMAIN)
     if not workloads:
         return "No workload has two pods on nodes"
-    workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on one node or in one zone alone"
+    single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
+    single_domain = sum(finding.rule in single_domain_rules for finding in findings)
+    workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on a single node or in a single zone"
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]
@@ -341,10 +382,17 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 
 
 def _format_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
-    """Return how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway), as text."""
-    broken = sum(finding.severity != NOTE for finding in skewed)
+    """Return how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway), as text.
+
+    Examples are `2 spread constraints hold` and `1 of 5 spread constraints broken, 2 uneven (ScheduleAnyway)`.
+    """
     constraints_text = counted(constraints, "spread constraint")
-    counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
-    message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    number, _, broken_text = message.partition(" ")
-    return f"{number} of {constraints_text} {broken_text}" if message else f"{constraints_text} kept"
+    broken = sum(finding.severity != NOTE for finding in skewed)
+    uneven = len(skewed) - broken
+    uneven_word = "uneven (ScheduleAnyway)"
+    if not skewed:
+        return f"{constraints_text} {agreeing(constraints, 'holds', 'hold')}"
+    if not broken:
+        return f"{uneven:,} of {constraints_text} {uneven_word}"
+    broken_text = f"{broken:,} of {constraints_text} broken"
+    return f"{broken_text}, {uneven:,} {uneven_word}" if uneven else broken_text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_LOSSES = 20
@@ -75,10 +76,18 @@ class DomainPlacement:
     def from_workloads(cls, domains: TopologyDomains, workloads: Workloads) -> DomainPlacement:
         """Count the pods of each workload in each domain."""
         codes = domains.codes[workloads.row_by_pod].astype(np.int64)
-        has_domain, width = codes >= 0, max(len(domains.names), 1)
-        pairs, counts = np.unique(workloads.workload_by_pod[has_domain] * width + codes[has_domain], return_counts=True)
-        begin = np.searchsorted(pairs // width, np.arange(len(workloads) + 1))
-        return cls(domains, int(domains.has_nodes.sum()), begin, pairs % width, counts)
+        has_domain = codes >= 0
+        # pairs of workload and domain, coded as one number
+        domain_count = max(len(domains.names), 1)
+        coded_pairs = workloads.workload_by_pod[has_domain] * domain_count + codes[has_domain]
+        pairs, counts = np.unique(coded_pairs, return_counts=True)
+        return cls(
+            domains=domains,
+            size=int(domains.has_nodes.sum()),
+            starts=np.searchsorted(pairs // domain_count, np.arange(len(workloads) + 1)),
+            domain=pairs % domain_count,
+            pods=counts,
+        )
 
     @property
     def used(self) -> Counts:
@@ -93,12 +102,15 @@ class DomainPlacement:
         return single
 
     def build_report(self, workload: int, pods: int) -> WorkloadDomains:
-        """Build the report about the distribution of a workload with this number of pods."""
+        """Build the report about the distribution of a workload with this number of pods, the fullest domain first.
+
+        With many domains only the loss of the fullest domain is reported.
+        """
         pairs = slice(self.starts[workload], self.starts[workload + 1])
-        order = np.argsort(-self.pods[pairs], kind="stable")
-        domains, counts = self.domain[pairs][order].tolist(), self.pods[pairs][order].tolist()
-        names = [self.domains.names[domain] for domain in domains]
-        losses = range(len(counts) if self.size <= MAX_LOSSES else min(len(counts), 1))
+        fullest_first = np.argsort(-self.pods[pairs], kind="stable")
+        counts = self.pods[pairs][fullest_first].tolist()
+        names = [self.domains.names[domain] for domain in self.domain[pairs][fullest_first].tolist()]
+        loss_count = len(counts) if self.size <= MAX_LOSSES else min(len(counts), 1)
         return WorkloadDomains(
             key=self.domains.key,
             domains=self.size,
@@ -109,13 +121,15 @@ class DomainPlacement:
             most_pods=counts[0] if counts else 0,
             losses=tuple(
                 LostDomain(names[i], counts[i], compute_skew(counts[:i] + counts[i + 1 :], self.size - 1))
-                for i in losses
+                for i in range(loss_count)
             ),
         )
 
 
 def compute_skew(counts: Sequence[int], domains: int) -> int:
-    """Return the difference between the most and the fewest pods of a domain, counting domains without pods.
+    """Return the difference between the most and the fewest pods of a domain.
+
+    `counts` are the pods in the domains that have some, `domains` is the number of all domains.
 
     >>> compute_skew([3, 1], 2), compute_skew([3, 1], 3), compute_skew([], 2)
     (2, 3, 0)
@@ -128,6 +142,7 @@ def compute_skew(counts: Sequence[int], domains: int) -> int:
 INDEPENDENT_POD_KINDS = frozenset({"DaemonSet", "Node", "Job"})
 """Owner kinds whose pods do not replace each other: they run once per node, or end."""
 MIN_PODS = 2
+"""The number of pods on nodes from which a workload is examined."""
 
 
 @dataclass(frozen=True)
@@ -147,28 +162,34 @@ class Workloads:
     @classmethod
     def from_view(cls, view: Fork) -> Workloads:
         """Return the workloads of a view, ordered by kind, namespace and name."""
-        owner = _find_owners(view)
-        names = sorted({name for name in owner if name is not None})
-        numbers = {name: number for number, name in enumerate(names)}
-        code = np.array([-1 if name is None else numbers[name] for name in owner], np.int64)
-        placed = np.flatnonzero((view.node >= 0) & (code[view.pods.info] >= 0))
-        workload_by_pod = code[view.pods.info[placed]]
-        has_enough_pods = np.bincount(workload_by_pod, minlength=len(names)) >= MIN_PODS
-        placed, new_numbers = placed[has_enough_pods[workload_by_pod]], np.cumsum(has_enough_pods) - 1
-        workload_by_pod = new_numbers[code[view.pods.info[placed]]]
+        # number all workloads, -1 for pods that belong to none
+        owner_by_info = _list_workloads_by_info(view)
+        all_owners = sorted({owner for owner in owner_by_info if owner is not None})
+        numbers = {owner: number for number, owner in enumerate(all_owners)}
+        code_by_info = np.array([-1 if owner is None else numbers[owner] for owner in owner_by_info], np.int64)
+
+        # keep the workloads with enough pods on nodes, and number them anew
+        positions = np.flatnonzero((view.node >= 0) & (code_by_info[view.pods.info] >= 0))
+        codes = code_by_info[view.pods.info[positions]]
+        has_enough_pods = np.bincount(codes, minlength=len(all_owners)) >= MIN_PODS
+        new_numbers = np.cumsum(has_enough_pods) - 1
+        positions = positions[has_enough_pods[codes]]
+        infos = view.pods.info[positions]
+        workload_by_pod = new_numbers[code_by_info[infos]]
+        workload_count = int(has_enough_pods.sum())
         return cls(
-            tuple(name for name, chosen in zip(names, has_enough_pods.tolist(), strict=True) if chosen),
-            workload_by_pod,
-            view.node[placed].astype(np.int64),
-            np.bincount(workload_by_pod, minlength=int(has_enough_pods.sum())),
-            _group_infos(view.pods.info[placed], workload_by_pod, int(has_enough_pods.sum())),
+            owners=tuple(owner for owner, chosen in zip(all_owners, has_enough_pods.tolist(), strict=True) if chosen),
+            workload_by_pod=workload_by_pod,
+            row_by_pod=view.node[positions].astype(np.int64),
+            pods=np.bincount(workload_by_pod, minlength=workload_count),
+            infos_by_workload=_group_infos(infos, workload_by_pod, workload_count),
         )
 
     def __len__(self) -> int:
         return len(self.owners)
 
 
-def _find_owners(view: Fork) -> list[Owner | None]:
+def _list_workloads_by_info(view: Fork) -> list[Owner | None]:
     """Return the workload of each PodInfo, or None if its pods do not replace each other or terminate."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
@@ -179,33 +200,50 @@ def _find_owners(view: Fork) -> list[Owner | None]:
 
 
 def _group_infos(info: Ints, workload_by_pod: Rows, workload_count: int) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of the PodInfos of each workload, the most frequent first."""
-    numbers, first, counts = np.unique(info, return_index=True, return_counts=True)
+    """Return the numbers of the PodInfos of each workload, the most frequent first.
+
+    `info` and `workload_by_pod` have the PodInfo and the workload of each pod.
+    """
+    numbers, first_pods, counts = np.unique(info, return_index=True, return_counts=True)
     infos: list[list[int]] = [[] for _ in range(workload_count)]
-    for position in np.argsort(-counts, kind="stable").tolist():
-        workload = workload_by_pod[first[position]]
-        infos[workload].append(int(numbers[position]))
+    for place in np.argsort(-counts, kind="stable").tolist():
+        workload = workload_by_pod[first_pods[place]]
+        infos[workload].append(int(numbers[place]))
     return tuple(map(tuple, infos))
 
 
-def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[tuple[int, SpreadPromise]]:
-    """Yield each distinct spread constraint of the workloads' pods with the number of its workload.
+class WorkloadConstraint(NamedTuple):
+    """A spread constraint of a workload's pods."""
+
+    workload: int
+    """The number of the workload."""
+    report: SpreadPromise
+
+
+def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
+    """Yield each distinct spread constraint of the workloads' pods.
 
     Pods that no profile serves, or whose profile does not run the plugin, are left out.
     """
-    infos = scheduler.view.pods.infos
     for workload, numbers in enumerate(workloads.infos_by_workload):
         seen: set[tuple[str, SpreadConstraint]] = set()
-        for info in (infos[number] for number in numbers if infos[number].spec.topology_spread_constraints):
-            for action, domain_counts in _iter_new_constraint_counts(scheduler, info, seen):
-                promise = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
-                yield workload, _with_unusable_domain(promise, domain_counts, info, scheduler.view)
+        for number in numbers:
+            info = scheduler.view.pods.infos[number]
+            if not info.spec.topology_spread_constraints:
+                continue
+            for action, domain_counts in _iter_new_constraints(scheduler, info, seen):
+                report = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
+                report = _with_unusable_domain(report, domain_counts, info, scheduler.view)
+                yield WorkloadConstraint(workload, report)
 
 
 def _with_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Return the constraint with the reason why its emptiest domain counts although pods cannot be placed there."""
+    """Return the constraint with the reason why its emptiest domain counts although pods cannot be placed there.
+
+    A constraint that holds, has too few domains, or has pods' room in its emptiest domain is returned unchanged.
+    """
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
     emptiest = find_emptiest_domain(domain_counts, info, view, False, constraint.least_pods)
@@ -215,10 +253,13 @@ def _with_unusable_domain(
     return replace(constraint, least=emptiest.domain, least_why=reason, least_policy=emptiest.policy)
 
 
-def _iter_new_constraint_counts(
+def _iter_new_constraints(
     scheduler: Scheduler, info: PodInfo, seen_constraints: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
-    """Yield a pod's new constraints with whenUnsatisfiable and the number of pods in each domain."""
+    """Yield a pod's constraints that are not in `seen_constraints`, and add them to it.
+
+    Each one comes as its whenUnsatisfiable and the number of pods in each domain.
+    """
     framework = scheduler.framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
     if not isinstance(plugin, PodTopologySpread):
@@ -228,7 +269,7 @@ def _iter_new_constraint_counts(
         try:
             constraints = settings.get_constraints(info, view, action)
         except SelectorError:
-            continue  # such a pod cannot be scheduled at all, and lint tells why
+            continue  # a pod with an invalid selector cannot be scheduled at all, and lint reports it
         for constraint in constraints:
             if (action, constraint) not in seen_constraints:
                 seen_constraints.add((action, constraint))
@@ -236,12 +277,16 @@ def _iter_new_constraint_counts(
 
 
 def _build_constraint_report(workload: str, action: str, domain_counts: DomainCounts, info: PodInfo) -> SpreadPromise:
-    """Build the report about a constraint from the number of pods in each domain."""
+    """Build the report about a constraint from the number of pods in each domain.
+
+    `action` is its whenUnsatisfiable. Without domains, the names of the fullest and the emptiest are empty.
+    """
     constraint, names = domain_counts.constraint, domain_counts.column.values
     existing_domains = np.flatnonzero(domain_counts.exists)
-    order = existing_domains[np.argsort(-domain_counts.counts[existing_domains], kind="stable")]
-    counts = domain_counts.counts[order]
-    actual = compute_constraint_skew(counts, constraint)
+    fullest_first = existing_domains[np.argsort(-domain_counts.counts[existing_domains], kind="stable")]
+    counts = domain_counts.counts[fullest_first]
+    skew = compute_constraint_skew(counts, constraint)
+    is_hard = action == HARD and constraint.selects(info)
     return SpreadPromise(
         workload=workload,
         key=constraint.topology_key,
@@ -251,13 +296,13 @@ def _build_constraint_report(workload: str, action: str, domain_counts: DomainCo
         min_domains_set=constraint.min_domains > 1,
         domains=len(counts),
         pods=int(counts.sum()),
-        skew=actual,
-        holds=actual <= constraint.max_skew,
-        most=names[order[0]] if len(order) else "",
-        most_pods=int(counts[0]) if len(order) else 0,
-        least=names[order[-1]] if len(order) else "",
-        least_pods=int(counts[-1]) if len(order) else 0,
-        losses=tuple(_iter_losses(names, order, counts, constraint, hard=action == HARD and constraint.selects(info))),
+        skew=skew,
+        holds=skew <= constraint.max_skew,
+        most=names[fullest_first[0]] if len(counts) else "",
+        most_pods=int(counts[0]) if len(counts) else 0,
+        least=names[fullest_first[-1]] if len(counts) else "",
+        least_pods=int(counts[-1]) if len(counts) else 0,
+        losses=tuple(_iter_losses(names, fullest_first, counts, constraint, is_hard=is_hard)),
     )
 
 
@@ -265,24 +310,31 @@ def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int
     """Return the most minus the fewest pods in a domain. The minimum counts as 0 with fewer domains than minDomains."""
     if not len(counts):
         return 0
-    return int(counts.max() - (0 if len(counts) < constraint.min_domains else counts.min()))
+    minimum = 0 if len(counts) < constraint.min_domains else counts.min()
+    return int(counts.max() - minimum)
 
 
 def _iter_losses(
-    names: Sequence[str], order: Rows, counts: Counts, constraint: SpreadConstraint, hard: bool
+    names: Sequence[str], domains: Rows, counts: Counts, constraint: SpreadConstraint, *, is_hard: bool
 ) -> Iterator[BrokenDomain]:
-    """Yield the effect of losing each domain in `order`. Only a `hard` constraint can strand pods."""
-    shown = len(counts) if len(counts) <= MAX_LOSSES else 1
-    for i in np.flatnonzero(counts[:shown]).tolist():
-        remaining_counts, lost = np.delete(counts, i), int(counts[i])
-        stranded = count_stranded_pods(remaining_counts, lost, constraint, unusable_domains=0) if hard else 0
-        stranded_while_down = (
-            count_stranded_pods(remaining_counts, lost, constraint, unusable_domains=1)
-            if hard and not constraint.honor_taints
-            else stranded
-        )
+    """Yield the effect of losing each domain that has pods, or only the fullest if there are many domains.
+
+    `domains` are numbers of domains, the fullest first, and `counts` their pods. Only a hard constraint strands pods.
+    """
+    max_losses = len(counts) if len(counts) <= MAX_LOSSES else 1
+    for i in np.flatnonzero(counts[:max_losses]).tolist():
+        remaining_counts = np.delete(counts, i)
+        lost = int(counts[i])
+        stranded = stranded_while_down = 0
+        if is_hard:
+            stranded = count_stranded_pods(remaining_counts, lost, constraint, unusable_domains=0)
+            # unless nodeTaintsPolicy leaves it out, a domain whose nodes are down counts with 0 pods
+            unusable_domains = 0 if constraint.honor_taints else 1
+            stranded_while_down = count_stranded_pods(
+                remaining_counts, lost, constraint, unusable_domains=unusable_domains
+            )
         yield BrokenDomain(
-            domain=names[order[i]],
+            domain=names[domains[i]],
             lost=lost,
             skew=compute_constraint_skew(remaining_counts, constraint),
             stranded=stranded,

@@ -23,7 +23,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
-from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
 
 _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm

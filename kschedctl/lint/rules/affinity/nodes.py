@@ -17,7 +17,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import agreeing, counted
 
 LARGE_CLUSTER_NODES = 500

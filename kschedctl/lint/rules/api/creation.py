@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
-from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.api.validation import around_pods, manifests
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknown_fields
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
-from kschedctl.cluster import drop_nulls
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path

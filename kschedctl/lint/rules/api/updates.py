@@ -11,12 +11,12 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate, forbidden
-from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, find_controller
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import around_pods, manifests, updates, written
-from kschedctl.cluster import Cluster, drop_nulls
+from kschedctl.cluster import Cluster
 from kschedctl.lint.context import LintContext, N
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import compile_selector

@@ -16,7 +16,7 @@ from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import agreeing, counted
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")

@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 from kschedctl.api.labels import SelectorError
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.queueing import ClusterQueue, Cohort
+from kschedctl.api.queueing import ClusterQueue, Cohort, KueueRelease
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.queueing.kueue.cluster_queues import QueueCache, ReferencedObjects, build_cache, read_settings
 from kschedctl.queueing.kueue.fair_share import parse_weight
-from kschedctl.queueing.kueue.feature_gates import KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The label by which a workload names its LocalQueue."""
 MIN_LETTERS = 5
 """Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""

@@ -10,7 +10,7 @@ from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import KINDS, is_operated
 from kschedctl.api.objects import ObjectMeta, PodTemplateSpec
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.queueing import KueuePodSet, KueueWorkload, LocalQueue
+from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload, LocalQueue
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.analysis.near_names import find_similar_name
@@ -20,7 +20,6 @@ from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload, has_built_in_group
 from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
 from kschedctl.lint.rules.kueue.known_objects import (
-    QUEUE_LABEL,
     KueueReference,
     build_queue_cache,
     find_missing_names,

@@ -14,7 +14,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rule import NOTE, WARNING, Rule, RuleProfile
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 LONG_GRACE_SECONDS = 600
 SYSTEM_PRIORITY = 2_000_000_000

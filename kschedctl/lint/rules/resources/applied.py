@@ -14,10 +14,10 @@ from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
-from kschedctl.cluster import LIMITS, Cluster, drop_nulls
+from kschedctl.cluster import LIMITS, Cluster
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload

@@ -28,7 +28,7 @@ from kschedctl.lint.rule import (
     replace_label,
 )
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 
 _MAX_COMPARED = 50
 

@@ -18,7 +18,7 @@ from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spreads
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
 
 _encode = msgspec.json.Encoder().encode

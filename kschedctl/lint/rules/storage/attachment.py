@@ -20,7 +20,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS
 from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
-from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.nodes import ZONE
 from kschedctl.text.counts import agreeing, counted
 
 ZONAL_PROVISIONERS = frozenset(

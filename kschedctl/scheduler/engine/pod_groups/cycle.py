@@ -108,7 +108,7 @@ class GroupResult:
     """The results on all placements."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Plugin -> score of each fitting placement."""
-    promised: Mapping[Position, Row] | None = None
+    nominated_rows: Mapping[Position, Row] | None = None
     """The nodes nominated for its pods after preemption, or None if each pod keeps its nomination in `members`."""
     before_preemption: Status | None = None
     """The status before preemption was tried."""
@@ -158,8 +158,9 @@ class PodGroupCycle:
             result = self.try_placements(view, post_filter)
         else:
             result = self._try_members(view, post_filter)
-        is_empty = result.placed and not any(member.placed for member in result.members)
-        return replace(result, status=NO_FIT) if is_empty else result
+        if result.placed and not any(member.placed for member in result.members):
+            return replace(result, status=NO_FIT)
+        return result
 
     @cached_property
     def checks_feasibility(self) -> bool:
@@ -169,9 +170,12 @@ class PodGroupCycle:
     # -- placements ----------------------------------------------------------------------------------------------
 
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
-        """Try all placements, and return the best result among those on which the group fits."""
+        """Try all placements, and return the best result among those on which the group fits.
+
+        If it fits on none, return the first result with upstream's message. An error on one placement ends the attempt.
+        """
         try:
-            group = self._require_group(view)
+            group = self._get_required_group(view)
             placements = generate_placements(self.framework, group, view)
         except PluginError as failure:
             return GroupResult(Status(Code.ERROR, (str(failure),)))
@@ -190,17 +194,21 @@ class PodGroupCycle:
             return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
         return self._choose_best(group, view, fitting, tuple(results))
 
-    def _require_group(self, view: Fork) -> PodGroup:
+    def _get_required_group(self, view: Fork) -> PodGroup:
         """Return the group's object. Raises PluginError if it does not exist."""
         group = find_pod_group(view, self.key)
         if group is None:
-            raise PluginError(f'podgroup.scheduling.k8s.io "{self.key[1]}" not found')
+            *_, name = self.key
+            raise PluginError(f'podgroup.scheduling.k8s.io "{name}" not found')
         return group
 
     def _choose_best(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """Return the result on the placement with the highest score, or the first of several equal ones."""
+        """Return the result on the placement with the highest score, the first of several equal ones.
+
+        If scoring fails, return a result with the error.
+        """
         if len(fitting) == 1:
             return replace(fitting[0], tried=tried)
         try:
@@ -211,19 +219,19 @@ class PodGroupCycle:
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
-        """Build the assignments that PlacementScore plugins score."""
+        """Build the assignments that PlacementScore plugins score, from the members that have a row in the result."""
         assert result.placement is not None
-        placed = [member for member in result.members if member.row != NO_ROW]
-        return PodGroupAssignments(
-            result.placement, tuple(ProposedAssignment(self.infos[member.position], member.row) for member in placed)
-        )
+        with_row = [member for member in result.members if member.row != NO_ROW]
+        assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in with_row)
+        return PodGroupAssignments(result.placement, assignments)
 
     # -- the pods one after another ------------------------------------------------------------------------------
 
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
-        """Try the pods in order, each with the earlier ones assumed.
+        """Try the pods in order, each with the earlier ones assumed, on all nodes or on those of the placement.
 
-        The group fits if Permit succeeds for one of them.
+        The group fits if Permit succeeds for one of the pods. If some pods need preemption, it then waits for that. An
+        error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of Permit.
         """
         assumed = view.fork()
         assumed.placement = mask_placement(placement, view)
@@ -237,10 +245,11 @@ class PodGroupCycle:
         for position in self.members:
             member, assumed = self._try_member(assumed, position, post_filter)
             results.append(member)
-            if not member.placed and not member.requires_preemption:
-                if member.status.rejected:
-                    continue
-                status = Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
+            has_node = member.placed or member.requires_preemption
+            if not has_node and member.status.rejected:
+                continue
+            if not has_node:
+                status = _build_member_error(member)
                 waits_on_preemption = False
                 break
             preempts |= member.requires_preemption
@@ -250,54 +259,71 @@ class PodGroupCycle:
         return GroupResult(status, tuple(results), waits_on_preemption)
 
     def _try_while_feasible(self, view: Fork) -> GroupResult:
-        """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound."""
+        """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound.
+
+        PlacementFeasible plugins decide about that before the first pod and after each pod.
+        """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []
         progress = GroupProgress(self._count_placed_pods(view), len(self.members))
-        status = self._check_feasible(group, progress)
-        if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
-            return GroupResult(status if status.code is Code.ERROR else wrap_as_group_rejection(status), promised={})
+        status = self._check_feasibility(group, progress)
+        if status.code is Code.UNSCHEDULABLE:
+            return GroupResult(wrap_as_group_rejection(status), nominated_rows={})
+        if status.code is Code.ERROR:
+            return GroupResult(status, nominated_rows={})
+
         for position in self.members:
             member, view = self._try_member(view, position, post_filter=False)
             results.append(member)
             if not member.placed and not member.status.rejected:
-                status = Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
+                status = _build_member_error(member)
                 break
             progress = GroupProgress(progress.scheduled + member.placed, progress.remaining - 1)
-            status = self._check_feasible(group, progress)
+            status = self._check_feasibility(group, progress)
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
-        status = wrap_as_group_rejection(status) if status.code is Code.WAIT else status
-        return GroupResult(status, tuple(results), promised={}, after=view if self.within else None)
+        if status.code is Code.WAIT:  # all pods were tried, and too few of them have a node
+            status = wrap_as_group_rejection(status)
+        return GroupResult(status, tuple(results), nominated_rows={}, after=view if self.within else None)
 
     def _count_placed_pods(self, view: Fork) -> int:
-        """Return how many pods of the group have a node already."""
+        """Return how many pods of the PodGroup have a node already."""
         assert len(self.key) == 2
         return len(find_group_state(view, self.key).scheduled)
 
-    def _check_feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the first status of a PlacementFeasible plugin that is not Success, wrapping an error."""
+    def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
+        """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
+
+        An error gets upstream's prefix. A group that does not exist is feasible.
+        """
         status = SUCCESS if group is None else run_placement_feasible(self.framework, group, progress)
-        failed = status.code is Code.ERROR
-        return Status(Code.ERROR, (NOT_EVALUATED.format(_join_reasons(status)),)) if failed else status
+        if status.code is Code.ERROR:
+            return Status(Code.ERROR, (NOT_EVALUATED.format(_join_reasons(status)),))
+        return status
 
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
-        """Run the cycle of one pod, and return its result with the fork to continue with."""
+        """Run the cycle of one pod, assume it on the chosen node, and return its result with the fork to continue with.
+
+        With `post_filter`, a pod that fits nowhere may preempt, and is then assumed on its nominated node.
+        """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
             member = _build_fitting_member(cycle, position, self.choose(view, cycle.scores.best))
         else:
             member = _build_failed_member(cycle, position, run_post_filter(cycle) if post_filter else None)
-        return (member, view) if member.row == NO_ROW else self.assume_member(view, cycle, member)
+        if member.row == NO_ROW:
+            return member, view
+        return self.assume_member(view, cycle, member)
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
         """Assume a pod on its node, reserve for it and ask Permit. Return its result with the fork to continue with.
 
-        A pod that Permit rejects leaves no trace in that fork.
+        A pod that Reserve or Permit rejects leaves no trace in that fork.
         """
         position, row = member.position, member.row
         info = self.infos[position]
         plugins = find_reserve_plugins(self.framework, info.spec)
+        # Reservations cannot be undone, so they are made on a fork.
         trial = view.fork() if plugins else view
         try:
             reserve(plugins, info, info.pod, trial, row, pre_filter_results=cycle.pre_filter.results)
@@ -325,7 +351,7 @@ def wrap_as_group_rejection(status: Status) -> Status:
 
 
 def mask_placement(placement: GroupPlacement | None, view: Fork) -> Bools | None:
-    """Return a mask (N,) of a placement's nodes, or None if these are all nodes."""
+    """Return a mask (N,) of a placement's nodes, or None if these are all nodes or there is no placement."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None
     mask = np.zeros(len(view.nodes), np.bool_)
@@ -338,6 +364,11 @@ def _join_reasons(status: Status) -> str:
     return ", ".join(status.reasons)
 
 
+def _build_member_error(member: MemberResult) -> Status:
+    """Build the group's error status after an error of one of its pods."""
+    return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
+
+
 def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberResult:
     """Build the result for a pod that has feasible nodes and gets this row."""
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
@@ -348,7 +379,10 @@ def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberR
 
 
 def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
-    """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter did not run."""
+    """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter did not run.
+
+    If preemption found victims, the result has the nominated node and requires preemption.
+    """
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
@@ -372,7 +406,7 @@ def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOu
 
 
 def _build_rejected_member(position: Position, outcome: PermitOutcome) -> MemberResult:
-    """Build the result for a pod that Permit rejects or fails for."""
+    """Build the result for a pod that Permit rejects or for which Permit fails."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")
     status = Status(outcome.status.code, (format_histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
@@ -380,19 +414,25 @@ def _build_rejected_member(position: Position, outcome: PermitOutcome) -> Member
 
 
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
-    """Return the rejectors of a pod that a Permit plugin rejected."""
+    """Build the rejectors of a pod that a Permit plugin rejected. After Pending, the plugin waits for its own event."""
     plugin = frozenset((outcome.plugin,))
-    return Rejectors(plugin, plugin if outcome.status.code is Code.PENDING else frozenset())
+    if outcome.status.code is Code.PENDING:
+        return Rejectors(unschedulable=plugin, pending=plugin)
+    return Rejectors(unschedulable=plugin)
 
 
 def _get_nomination(outcome: PostFilterOutcome) -> str | None:
-    """Return the nomination after PostFilter: empty if preemption was tried in vain, or None if it is unchanged."""
+    """Return the pod's nomination after PostFilter: "" if it is cleared, or None if it stays as it was.
+
+    It is cleared if preemption was tried in vain or no PostFilter plugin ran.
+    """
     reports = [result.report for result in outcome.results.values() if isinstance(result.report, Preemption)]
     in_vain = any(report.eligible for report in reports) and outcome.status.code is Code.UNSCHEDULABLE
-    return "" if in_vain or not outcome.results else None
+    is_cleared = in_vain or not outcome.results
+    return "" if is_cleared else None
 
 
 def _get_victims(report: Preemption, row: int) -> tuple[Position, ...]:
-    """Return the victims of the chosen candidate on a row."""
+    """Return the victims of the best candidate on this row."""
     assert report.choice is not None
     return next(candidate.victims for candidate in report.choice.tied if candidate.row == row)

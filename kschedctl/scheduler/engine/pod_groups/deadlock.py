@@ -56,7 +56,7 @@ def find_deadlocked_gangs(
 
 
 def _get_min_count(view: Fork, key: AnyGroupKey) -> int:
-    """Return how many pods of a gang need nodes at once, or 0 for a group that is not a gang."""
+    """Return how many pods of a gang need nodes at once, or 0 if the group is not a gang or the number is unknown."""
     if isinstance(key, GangKey):
         return find_gang_terms(view, key).least or 0
     group = find_pod_group(view, key)
@@ -65,9 +65,11 @@ def _get_min_count(view: Fork, key: AnyGroupKey) -> int:
 
 
 def _count_succeeded(view: Fork, key: AnyGroupKey) -> int:
-    """Return how many succeeded pods count as placed, which only some projects' gangs have."""
-    ended = find_ended_pods(view).get(key) if isinstance(key, GangKey) else None
-    return len(ended.succeeded) if ended and key[0] is not GangProject.COSCHEDULING else 0
+    """Return how many succeeded pods count as placed: 0 for PodGroups of Kubernetes and of coscheduling."""
+    if not isinstance(key, GangKey) or key.project is GangProject.COSCHEDULING:
+        return 0
+    ended = find_ended_pods(view).get(key)
+    return len(ended.succeeded) if ended else 0
 
 
 def _find_placed_pods(view: Fork, key: AnyGroupKey) -> Rows:
@@ -84,7 +86,7 @@ def _remove_gang(view: Fork, key: AnyGroupKey) -> Fork:
 
 
 def _iter_pods_on_known_nodes(view: Fork, key: AnyGroupKey) -> Iterator[Position]:
-    """Yield the gang's pods that are on nodes of the cluster."""
+    """Yield the gang's placed pods, except those bound to a node that the cluster does not have."""
     return (Position(position) for position in _find_placed_pods(view, key).tolist() if view.node[position] >= 0)
 
 
@@ -98,22 +100,22 @@ class Crossing(NamedTuple):
 
 
 def find_crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
-    """Find the groups for which a tried group waits, and the groups that compete for their pods.
+    """Find the groups for which a tried group waits at Permit, and the PodGroups that compete for their pods.
 
-    With `own_groups`, the scheduler places Kubernetes' PodGroups together.
+    There are none unless Permit made all placed pods wait. With `own_groups`, the scheduler places the pods of
+    Kubernetes' PodGroups together.
     """
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
         return Crossing()
-    awaited = _find_groups(cycle, waits, {cycle.key}, own_groups)
-    shared = [
-        position for key in awaited if isinstance(key, GangKey) for position in _find_pods_without_node(cycle, key)
-    ]
-    apart = _find_groups(cycle, shared, {cycle.key, *awaited}, own_groups)
-    return Crossing(awaited, tuple(key for key in apart if not isinstance(key, GangKey)))
+    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups)
+    awaited_gangs = [key for key in awaited if isinstance(key, GangKey)]
+    missing_pods = [position for gang in awaited_gangs for position in _find_pods_without_node(cycle, gang)]
+    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups)
+    return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 
 
-def _find_groups(
+def _find_groups_of_pods(
     cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """Return the groups to which these pods belong, without the excluded groups.
@@ -125,7 +127,7 @@ def _find_groups(
     for position in positions:
         pod = cycle.view.pods.objects[position]
         own_key = get_group_key(pod) if own_groups else None
-        gang_key = plugin.gang(pod) if plugin else None
+        gang_key = plugin.find_gang(pod) if plugin else None
         for key in (own_key, gang_key):
             if key is not None and key not in excluded:
                 groups[key] = None

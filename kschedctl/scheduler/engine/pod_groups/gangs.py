@@ -29,23 +29,25 @@ GangObject = CoschedulingPodGroup | VolcanoPodGroup
 class GangPlugin(Plugin, Protocol):
     """A plugin whose Permit makes the pods of a gang wait for each other."""
 
-    def gang(self, pod: Pod) -> GangKey | None:
+    def find_gang(self, pod: Pod) -> GangKey | None:
         """Return the gang of a pod, or None if it belongs to none."""
 
-    def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
+    def find_member_failures(
+        self, result: GroupResult, members: Sequence[Position], view: Fork
+    ) -> dict[Position, MemberFailure]:
         """Return the failures of the members that are not bound, in the order of `members`."""
 
-    def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Return why waiting pods of the gang leave their nodes when a pod fits nowhere, or "" if they keep waiting."""
+    def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
+        """Return why the gang's waiting pods leave their nodes if this pod fits nowhere, or "" if they keep waiting."""
 
     @property
-    def after_another(self) -> str:
-        """The reason with which waiting pods leave their nodes when one of them does."""
+    def sibling_rejection_reason(self) -> str:
+        """The reason with which the gang's waiting pods are rejected after one of them was."""
 
-    def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Return the pods to try as soon as possible after a pod passed Permit or started to wait there."""
+    def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+        """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""
 
-    def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
+    def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Record in the view's history that the gang failed, because a pod fits nowhere or had to leave its node."""
 
 
@@ -73,6 +75,7 @@ class GangPods(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Number of pods that have not ended."""
         return len(self.waiting) + len(self.assigned)
 
     def count_gated(self, view: Fork) -> int:
@@ -103,7 +106,8 @@ def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 
 
 def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
-    """Yield each gang with its ended pods."""
+    """Yield each gang that has ended pods, with these pods."""
+    # Pods that share a template have the same phase and the same gangs.
     succeeded: dict[GangKey, list[int]] = {}
     failed: dict[GangKey, list[int]] = {}
     for number, template in enumerate(table.templates):
@@ -111,18 +115,18 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
             templates_by_gang = failed if template.status.phase == "Failed" else succeeded
             for key in find_gangs(template):
                 templates_by_gang.setdefault(key, []).append(number)
+
     for key in {**succeeded, **failed}:
-        yield (
-            key,
-            EndedPods(
-                np.flatnonzero(np.isin(table.template, succeeded.get(key, []))),
-                np.flatnonzero(np.isin(table.template, failed.get(key, []))),
-            ),
-        )
+        succeeded_rows = np.flatnonzero(np.isin(table.template, succeeded.get(key, [])))
+        failed_rows = np.flatnonzero(np.isin(table.template, failed.get(key, [])))
+        yield key, EndedPods(succeeded_rows, failed_rows)
 
 
 def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a gang needs, as its object or, for Kueue, its pods say."""
+    """Return how many pods a gang needs, as stated by its object or, for Kueue, by its pods.
+
+    The result names the problem if the number is missing or invalid.
+    """
     if key.project is GangProject.KUEUE:
         return _find_kueue_terms(view, key)
     gang = find_gang_object(view, key)
@@ -136,29 +140,33 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
 
 
 def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a Kueue group needs, which every pod states in an annotation."""
+    """Return how many pods a Kueue group needs, which every pod states in an annotation.
+
+    With fast admission, the group needs only the pods that exist.
+    """
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
-    annotations = dict.fromkeys(
-        view.pods.objects[position].metadata.annotations.pod_group_total_count for position in positions
-    )
-    counts = {text: number for text in annotations if (number := _parse_go_int(text)) is not None and number > 0}
-    invalid = next((text for text in annotations if text not in counts), None)
-    if invalid is not None or not annotations:
-        count = f'"{invalid[:MAX_SHOWN]}"' if invalid else "nothing"
-        return GangTerms(None, problem=f"its pods say {count} in annotation {KUEUE_TOTAL_COUNT}")
-    if len(set(counts.values())) > 1:
-        differing = f"{min(counts.values())} and {max(counts.values())}"
-        return GangTerms(None, problem=f"its pods say {differing} in annotation {KUEUE_TOTAL_COUNT}")
-    total = next(iter(counts.values()))
-    admitted_early = any(
-        view.pods.objects[position].metadata.annotations.pod_group_fast_admission == "true" for position in positions
-    )
-    # Without fast admission it waits for all of them.
-    return GangTerms(min(total, len(positions)) if admitted_early else total)
+    annotations = [view.pods.objects[position].metadata.annotations for position in positions]
+    counts: set[int] = set()
+    for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
+        count = _parse_go_int(text)
+        if count is None or count <= 0:
+            stated = f'"{text[:MAX_SHOWN]}"' if text else "nothing"
+            return GangTerms(None, problem=f"its pods say {stated} in annotation {KUEUE_TOTAL_COUNT}")
+        counts.add(count)
+
+    if not counts:
+        return GangTerms(None, problem=f"its pods say nothing in annotation {KUEUE_TOTAL_COUNT}")
+    if len(counts) > 1:
+        return GangTerms(
+            None, problem=f"its pods say {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
+        )
+    (total,) = counts
+    is_admitted_early = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
+    return GangTerms(min(total, len(positions)) if is_admitted_early else total)
 
 
 def _parse_go_int(text: str) -> int | None:
-    """Parse a number as Go's strconv.Atoi does, or return None if that fails."""
+    """Parse a number as Go's strconv.Atoi does, or return None if that fails or the number has over 18 digits."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 

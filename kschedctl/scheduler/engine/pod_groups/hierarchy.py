@@ -131,7 +131,10 @@ def find_root_key(view: Fork, key: EntityKey) -> EntityKey | None:
 
 
 def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGroup]]:
-    """Yield a PodGroup and the groups above it, as far as they exist. The last one of a complete tree is its root."""
+    """Yield a PodGroup and the groups above it, each with its key. In a complete tree, the last group is the root.
+
+    The iteration stops at a missing group, at a cycle, and at the maximum depth.
+    """
     ancestor: EntityKey | None = build_pod_group_key(key)
     seen: set[EntityKey] = set()
     while ancestor is not None and ancestor not in seen and len(seen) < MAX_TREE_DEPTH:
@@ -173,10 +176,10 @@ def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
 
 
 def iter_child_orders(tree: GroupTree) -> Iterator[GroupTree]:
-    """Yield the tree with its groups in every possible order, starting with the current one."""
+    """Yield the tree with the groups of all its levels in every possible order, starting with the current order."""
     for children in permutations(tree.children):
-        for of_children in product(*map(iter_child_orders, children)):
-            yield replace(tree, children=of_children)
+        for reordered_children in product(*map(iter_child_orders, children)):
+            yield replace(tree, children=reordered_children)
 
 
 def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
@@ -193,7 +196,10 @@ def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
 
 
 def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> EntityKey | None:
-    """Return the first group that is visited twice on the way down from a group, or None."""
+    """Return the first CompositePodGroup that is visited twice on the way down from a group, or None.
+
+    The groups that were visited are added to `seen`.
+    """
     if key in seen:
         return key
     seen.add(key)
@@ -206,9 +212,9 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
     children = []
     for child in _list_children(view, key):
         if child.composite:
-            of_groups = find_composite(view, child)
-            assert of_groups is not None  # it exists, since it names its parent
-            children.append(_build_subtree(view, child, of_groups))
+            child_composite = find_composite(view, child)
+            assert child_composite is not None  # it exists, since it names its parent
+            children.append(_build_subtree(view, child, child_composite))
         else:
             group = find_pod_group(view, (child.namespace, child.name))
             assert group is not None
@@ -234,13 +240,16 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
 
 
 def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
-    """Return whether enough pods of the group exist, or enough of its child groups have enough.
+    """Return whether enough pods of a PodGroup exist, or enough child groups of a CompositePodGroup have enough pods.
 
     `extra_pod_group` is a PodGroup for which one more pod is counted.
     """
-    if not tree.key.composite:
-        return find_group_state(view, tree.pod_group).size + (tree.pod_group == extra_pod_group) >= tree.min_count
-    return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count
+    if tree.key.composite:
+        return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count
+    pods = find_group_state(view, tree.pod_group).size
+    if tree.pod_group == extra_pod_group:
+        pods += 1
+    return pods >= tree.min_count
 
 
 def _index_composites(groups: Iterable[CompositePodGroup]) -> dict[EntityKey, CompositePodGroup]:
@@ -251,7 +260,7 @@ def _index_composites(groups: Iterable[CompositePodGroup]) -> dict[EntityKey, Co
 def _index_by_parent(
     groups: Iterable[PodGroup], composites: Iterable[CompositePodGroup]
 ) -> dict[EntityKey, tuple[EntityKey, ...]]:
-    """Index the keys of groups by the key of their parent."""
+    """Index the keys of groups by the key of their parent, sorted by name. Groups without a parent are left out."""
     children: dict[EntityKey, list[EntityKey]] = {}
     keyed_groups: list[tuple[EntityKey, AnyGroup]] = [
         (build_pod_group_key(_get_group_key(group)), group) for group in groups

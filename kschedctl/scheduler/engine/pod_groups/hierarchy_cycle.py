@@ -85,13 +85,19 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self.tree.group
 
     def run(self, view: Fork | None = None, post_filter: bool = False) -> GroupResult:
-        """Return the root's result, with all pods that found a node, even if their own group does not fit."""
+        """Return the root's result with all pods that were tried, even those whose own group does not fit.
+
+        `post_filter` has no effect, since pods of these groups never preempt by themselves.
+        """
         results = self.run_groups(view)
         members = chain.from_iterable(results[leaf.key].members for leaf in self.tree.leaves if leaf.key in results)
         return replace(results[self.tree.key], members=tuple(members))
 
     def run_groups(self, view: Fork | None = None) -> GroupResults:
-        """Try the groups of the tree, starting from `view`, and return the results of those that were tried."""
+        """Try the groups of the tree in a fork of `view`, and return the results of those that were tried.
+
+        Without `view`, the cycle's own view is used. A root under which no pod is placed does not fit.
+        """
         view = (self.view if view is None else view).fork()
         if view.group_since is None:
             view.group_since = len(view.trail)
@@ -134,7 +140,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results[tree.key], _get_next_fork(result, view)
 
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
-        """Try all placements of a group, and return the best result with the fork to continue with."""
+        """Try all placements of a CompositePodGroup, and return the best result with the fork to continue with.
+
+        Results of the group and of the groups below it are added to `results`. An error ends the attempt.
+        """
         try:
             placements = generate_placements(self.framework, tree.group, view)
         except PluginError as failure:
@@ -158,8 +167,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self._choose_best(view, tree, fitting, tried, results)
 
     def _record_rejection(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
-        """Record a group's rejection and return it as its result."""
-        results[tree.key] = GroupResult(status, promised={})
+        """Add a group's result with this status to `results`, and return it."""
+        results[tree.key] = GroupResult(status, nominated_rows={})
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
@@ -168,7 +177,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         below = GroupResults()
         inner_view.placement = mask_placement(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
-        return _PlacementAttempt(GroupResult(status, placement=placement, promised={}), below, view_after)
+        return _PlacementAttempt(GroupResult(status, placement=placement, nominated_rows={}), below, view_after)
 
     def _choose_best(
         self,
@@ -178,9 +187,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         tried: Sequence[_PlacementAttempt],
         results: GroupResults,
     ) -> tuple[GroupResult, Fork]:
-        """Record the result on the placement with the highest score, and return it with the fork to continue with.
+        """Return the result on the placement with the highest score, with the fork to continue with.
 
-        Of several equal placements, the first is taken.
+        Of several equal placements, the first is taken. The result and those of the groups below are added to
+        `results`.
         """
         best = fitting[0]
         scores = {}
@@ -197,7 +207,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
-        """Build the assignments that PlacementScore plugins score."""
+        """Build the assignments that PlacementScore plugins score, from the placed pods of all groups that fit."""
         assert attempt.result.placement is not None
         successful = self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result})
         placed = (member for result in successful for member in result.members if member.placed)
@@ -207,7 +217,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
         """Try the child groups in order, each with the earlier ones assumed, while enough of them can still fit.
 
-        Return the status of the parent with the fork to continue with.
+        Return the status of the parent with the fork to continue with, which is `view` itself unless the parent fits.
         """
         progress = GroupProgress(0, len(tree.children))
         view_after = view
@@ -220,13 +230,16 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
                 return Status(Code.ERROR, (CHILD_FAILED.format(result.message),)), view
             progress = GroupProgress(progress.scheduled + result.placed, progress.remaining - 1)
             status = run_placement_feasible(self.framework, tree.group, progress)
-        status = wrap_as_group_rejection(status) if status.code is Code.WAIT else status
-        return status, view_after if status.code is Code.SUCCESS else view
+        if status.code is Code.WAIT:  # all groups were tried, and too few of them fit
+            status = wrap_as_group_rejection(status)
+        if status.code is Code.SUCCESS:
+            return status, view_after
+        return status, view
 
     def _iter_fitting_pod_groups(
         self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]
     ) -> Iterator[GroupResult]:
-        """Yield the results of the PodGroups that fit together with all groups above them."""
+        """Yield the results of the PodGroups that fit, have a placed pod, and whose groups above all fit."""
         result = results.get(tree.key)
         if result is None or not result.placed:
             return
@@ -249,13 +262,16 @@ def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
 
 
 def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
-    """Return results for all groups of a tree. Groups below one that does not fit do not fit either."""
+    """Return results for all groups of a tree.
+
+    A group without a result, or below a group that does not fit, gets the status of its parent.
+    """
     completed: GroupResults = {}
     parent_results: dict[EntityKey, GroupResult] = {}
     for node in tree.nodes:
         result, parent = results.get(node.key), parent_results.get(node.key)
         if parent is not None and (result is None or (result.placed and not parent.placed)):
-            result = GroupResult(parent.status, promised={})
+            result = GroupResult(parent.status, nominated_rows={})
         assert result is not None  # the root was tried
         completed[node.key] = result
         parent_results |= {child.key: result for child in node.children}

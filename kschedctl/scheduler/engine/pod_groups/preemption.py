@@ -18,8 +18,9 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, 
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
-    PROMISED,
-    SAYS_WHO,
+    MESSAGE_PREFIX,
+    NO_PREFIX,
+    NOMINATES_MEMBERS,
     WAITS_FOR_VICTIMS,
     never_preempts,
 )
@@ -44,7 +45,7 @@ class GroupPreemption(NamedTuple):
 
     status: Status
     victims: tuple[Position, ...] = ()
-    promised: Mapping[Position, Row] = {}
+    nominated_rows: Mapping[Position, Row] = {}
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
@@ -54,18 +55,30 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
-    if SAYS_WHO.at(cycle.framework.release) != "nothing":
-        return _run_post_filter(cycle, result)
+    if MESSAGE_PREFIX.at(cycle.framework.release) == NO_PREFIX:
+        return _preempt_before_1_37(cycle, result)
+    return _preempt_since_1_37(cycle, result)
+
+
+def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
+    """Return the result with the outcome of preemption, whose reasons are appended if no victims are found."""
     if _has_default_preemption(cycle):
-        room = _try_preemption(cycle)
+        preemption = _try_preemption(cycle)
     else:
-        room = GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
-    if room.status.code is Code.SUCCESS:
-        return replace(result, waiting_on_preemption=True, victims=room.victims)
-    if room.status.code is Code.ERROR:
-        return replace(result, status=room.status)
-    reasons = (*result.status.reasons, ", ".join(room.status.reasons))
+        preemption = GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
+    if preemption.status.code is Code.SUCCESS:
+        return replace(result, waiting_on_preemption=True, victims=preemption.victims)
+    if preemption.status.code is Code.ERROR:
+        return replace(result, status=preemption.status)
+    reasons = (*result.status.reasons, ", ".join(preemption.status.reasons))
     return replace(result, status=Status(result.status.code, reasons))
+
+
+def _preempt_since_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
+    """Return the result after DefaultPreemption's PodGroupPostFilter, unchanged if the profile lacks that plugin."""
+    if not _has_default_preemption(cycle):
+        return result
+    return _add_preemption_outcome(cycle, result, _try_preemption(cycle))
 
 
 def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
@@ -83,36 +96,38 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
     """Try preemption for a tree whose root does not fit, and return the results with the outcome.
 
     The reason is appended to the status of each group. If several groups share a status, it is appended several times.
+    Only the root's result has the victims. Without DefaultPreemption, the results stay as they are.
     """
     if not _has_default_preemption(cycle):
         return results
-    room = _try_preemption(cycle)
-    shared = Counter(id(result.status) for result in results.values())
-    results_after = {
-        key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()
-    }
-    return {
-        key: result if key == cycle.tree.key else replace(result, victims=()) for key, result in results_after.items()
-    }
+    preemption = _try_preemption(cycle)
+    # Upstream appends to shared status objects, once for each group that shares one.
+    groups_by_status = Counter(id(result.status) for result in results.values())
+    results_after = {}
+    for key, result in results.items():
+        result_after = _add_preemption_outcome(cycle, result, preemption, groups_by_status[id(result.status)])
+        is_root = key == cycle.tree.key
+        results_after[key] = result_after if is_root else replace(result_after, victims=())
+    return results_after
 
 
-def _run_post_filter(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Return the result after the PodGroupPostFilter of DefaultPreemption, unchanged without that plugin."""
-    return _add_preemption(cycle, result, _try_preemption(cycle)) if _has_default_preemption(cycle) else result
+def _add_preemption_outcome(
+    cycle: AnyCycle, result: GroupResult, preemption: GroupPreemption, times: int = 1
+) -> GroupResult:
+    """Return the result with the outcome of preemption, whose message is appended to the reasons `times` times.
 
-
-def _add_preemption(cycle: AnyCycle, result: GroupResult, room: GroupPreemption, times: int = 1) -> GroupResult:
-    """Return the result with the outcome of preemption, whose message is appended `times` times."""
-    message = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
-    if room.status.code is Code.ERROR:
+    An error of preemption becomes the result's status.
+    """
+    message = MESSAGE_PREFIX.at(cycle.framework.release) + ", ".join(preemption.status.reasons)
+    if preemption.status.code is Code.ERROR:
         return replace(result, status=Status(Code.ERROR, (message,)))
     reasons = (*result.status.reasons, *[message] * times)
     return replace(
         result,
         status=Status(result.status.code, reasons),
-        waiting_on_preemption=room.status.code is Code.SUCCESS,
-        victims=room.victims,
-        promised=room.promised if PROMISED.at(cycle.framework.release) else {},
+        waiting_on_preemption=preemption.status.code is Code.SUCCESS,
+        victims=preemption.victims,
+        nominated_rows=preemption.nominated_rows if NOMINATES_MEMBERS.at(cycle.framework.release) else {},
         before_preemption=result.status,
     )
 
@@ -123,11 +138,12 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Check whether the group may preempt, and select its victims."""
+    """Select the victims of a group. If the group may not preempt or needs no further victims, the status says so."""
     release, group = cycle.framework.release, cycle.preemptor
     if group is None:
         assert isinstance(cycle, PodGroupCycle)
-        return GroupPreemption(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
+        *_, name = cycle.key
+        return GroupPreemption(Status(Code.ERROR, (NO_GROUP.format(name),)))
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
@@ -154,8 +170,10 @@ def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
 def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption:
     """Select the victims by removing all potential ones and putting back those that the group leaves room for.
 
-    Victims whose eviction would violate a PDB are put back first.
+    Victims whose eviction would violate a PDB are put back first. If the group does not fit even without all potential
+    victims, return the status of that attempt.
     """
+    # Place the group without any potential victim.
     view = cycle.view.fork()
     view.group_since = len(view.trail)
     for position in _iter_pods(potential):
@@ -163,32 +181,46 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     result = cycle.run(view, post_filter=False)
     if not result.placed:
         return GroupPreemption(result.status)
-    ordered = sorted(potential, key=lambda victim: victim.importance)
-    violating = get_budgets(cycle.view).find_violating_units(
-        (victim.pods for victim in ordered), whole=AS_GROUPS.at(cycle.framework.release)
-    )
-    protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]
-    unprotected = [victim for victim, breaks in zip(ordered, violating, strict=True) if not breaks]
-    members = [member for member in result.members if member.placed]
+    placed_members = [member for member in result.members if member.placed]
+
+    # Put the victims back one by one. Before v1.37, the group may move to other nodes meanwhile.
     keeps_nodes = KEEPS_ITS_NODES.at(cycle.framework.release)
+    members_on_nodes = placed_members if keeps_nodes else None
     evicted = [
         victim
-        for victim in (*protected, *unprotected)
-        if not _try_reprieve(cycle, view, victim, members if keeps_nodes else None)
+        for victim in _sort_for_reprieve(cycle, potential)
+        if not _try_reprieve(cycle, view, victim, members_on_nodes)
     ]
+
     victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
     reasons = (FOUND.format(len(victims)),) if keeps_nodes else ()
-    return GroupPreemption(Status(Code.SUCCESS, reasons), victims, {member.position: member.row for member in members})
+    nominated_rows = {member.position: member.row for member in placed_members}
+    return GroupPreemption(Status(Code.SUCCESS, reasons), victims, nominated_rows)
+
+
+def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:
+    """Return the victims with those first whose eviction would violate a PDB, the most important ones first."""
+    by_importance = sorted(potential, key=lambda victim: victim.importance)
+    violating = get_budgets(cycle.view).find_violating_units(
+        (victim.pods for victim in by_importance), whole=AS_GROUPS.at(cycle.framework.release)
+    )
+    protected = [victim for victim, violates in zip(by_importance, violating, strict=True) if violates]
+    unprotected = [victim for victim, violates in zip(by_importance, violating, strict=True) if not violates]
+    return [*protected, *unprotected]
 
 
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Put a victim back if the group still fits, and return whether it does.
+    """Put a victim back if the group still fits, and return whether it does. Otherwise the victim stays removed.
 
     With `members`, these must fit on their nodes. With None, the group may be placed anywhere.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))
-    if cycle.run(view, post_filter=False).placed if members is None else _do_members_still_pass(cycle, view, members):
+    if members is None:
+        group_fits = cycle.run(view, post_filter=False).placed
+    else:
+        group_fits = _do_members_still_pass(cycle, view, members)
+    if group_fits:
         return True
     for position in victim.pods:
         view.forget(position)

@@ -20,54 +20,53 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 UNTIL_INFEASIBLE = ByVersion(
-    "whether PlacementFeasible, not Permit, says if enough pods of a group have a node",
+    "PlacementFeasible, not Permit, decides if enough pods of a group have a node",
     (("", False), ("1.37", True)),
     "#138643, #140412",
 )
 LIKE_ITS_PODS = ByVersion(
-    "whether the pods of a group need its priority and one preemptionPolicy, and its condition tells of that",
+    "pods of a group need the group's priority and the same preemptionPolicy, and a condition reports violations",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )
 CONDITION = ByVersion(
-    "the condition of a PodGroup that tells whether it was scheduled",
+    "condition of a PodGroup that says whether it was scheduled",
     (("", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")),
     "#139743",
 )
 LEFT_OVER_AT_ONCE = ByVersion(
-    "whether pods of a group that find no node are tried again as soon as others of it have one",
+    "pods of a group without a node are retried as soon as other pods of the group have one",
     (("", False), ("1.37", True)),
     "#139613",
 )
 KEEPS_ITS_NODES = ByVersion(
-    "whether a group that preempts keeps the nodes that it has without its victims when these come back one by one",
+    "a group that preempts keeps the nodes it was given without its victims while victims are reprieved",
     (("", False), ("1.37", True)),
     "#138757, #139980",
 )
-CONSTRAINED_PREEMPT = ByVersion(
-    "whether groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683"
-)
-PROMISED = ByVersion(
-    "whether the pods of a group that preempts are nominated for the nodes that they get then",
+CONSTRAINED_PREEMPT = ByVersion("groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683")
+NOMINATES_MEMBERS = ByVersion(
+    "pods of a group that preempts are nominated for the nodes that preemption frees",
     (("", False), ("1.37", True)),
     "#138967, #140590",
 )
 WAITS_FOR_VICTIMS = ByVersion(
-    "whether a group preempts no more while its victims leave the nodes that its pods are nominated for",
+    "a group does not preempt again while its victims terminate on the nodes for which its pods are nominated",
     (("", False), ("1.37", True)),
     "#138710, #140641",
 )
-SAYS_WHO = ByVersion(
-    "what stands before the words about a group that preempts",
-    (("", "nothing"), ("1.37", "pod group preemption: ")),
+NO_PREFIX = "nothing"
+MESSAGE_PREFIX = ByVersion(
+    "prefix of the message about a group that preempts",
+    (("", NO_PREFIX), ("1.37", "pod group preemption: ")),
     "#139218, #139674, #140311",
 )
 IN_PREEMPTION: tuple[ByVersion[object], ...] = (
     KEEPS_ITS_NODES,
     CONSTRAINED_PREEMPT,
-    PROMISED,
+    NOMINATES_MEMBERS,
     WAITS_FOR_VICTIMS,
-    SAYS_WHO,
+    MESSAGE_PREFIX,
 )
 
 NOT_OF_ONE = "all pods in a single pod group should have the same "
@@ -103,14 +102,20 @@ def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: 
 def find_validation_error(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> str:
-    """Return why the pods of a group cannot be tried, or an empty string. `waiting` has its waiting pods in order."""
+    """Return why the pods of a group cannot be tried, or an empty string.
+
+    `waiting` has the group's waiting pods in order. `group` is None if the object does not exist.
+    """
     return next(_iter_validation_errors(group, waiting, view, release), "")
 
 
 def _iter_validation_errors(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> Iterator[str]:
-    """Yield the reasons why the pods of a group cannot be tried."""
+    """Yield the reasons why the pods of a group cannot be tried.
+
+    Before v1.37, the waiting pods must share a schedulerName. Since then, all pods must match the group.
+    """
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
         names = dict.fromkeys(info.spec.scheduler_name for info in infos)
@@ -122,7 +127,10 @@ def _iter_validation_errors(
 
 
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
-    """Return whether a group must not preempt, by its own preemption policy or, before groups had one, by its pods'."""
+    """Return whether a group must not preempt.
+
+    The group's own preemption policy decides or, in versions without that field, the policies of its pods.
+    """
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)
     return any(info.spec.preemption_policy == NEVER for info in infos)

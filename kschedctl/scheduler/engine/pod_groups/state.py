@@ -29,13 +29,14 @@ class PodGroupState(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Number of pods that the scheduler counts."""
         return len(self.unscheduled) + len(self.scheduled)
 
 
 def schedules_groups_together(gates: FeatureGates) -> bool:
     """Return whether the scheduler places the pods of a PodGroup together.
 
-    This takes a version that has PodGroups and the feature gate GenericWorkload.
+    This requires a version that has PodGroups, and the feature gate GenericWorkload.
     """
     return gates.minor >= find_first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
@@ -56,7 +57,8 @@ def get_group_priority(group: AnyGroup, view: Fork) -> int:
 
 def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether the group was not found but may exist, because not all PodGroups were read."""
-    return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", key[-2]) is not None
+    *_, namespace, _ = key
+    return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", namespace) is not None
 
 
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
@@ -77,7 +79,7 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
 
 
 def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:
-    """Return the pod that completed a gang, or None if it is not complete.
+    """Return the pod that completed a gang, or None if the gang is not complete or the group is not a gang.
 
     `arrivals` has the positions of the gang's pods in order of arrival. GangScheduling keeps the earlier pods out of
     the queue, so the completing pod enters the active queue first.
@@ -95,7 +97,7 @@ def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return which of the pods are bound to a node that does not exist, (M,)."""
+    """Return which of the pods were bound to a node that does not exist when the snapshot was taken, (M,)."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)

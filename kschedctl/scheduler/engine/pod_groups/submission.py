@@ -47,20 +47,21 @@ def find_bound_members(result: GroupResult) -> dict[Position, Row]:
 
 
 def find_failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-    """Return the failures of the members that are not bound, in the order of `members`.
-
-    Some of them may not have been tried.
-    """
+    """Return the failure of each member that is not bound, in the order of `members`, even if it was not tried."""
     tried = {member.position: member for member in result.members}
     bound = find_bound_members(result)
-    failure = _build_failure_before_1_37 if result.promised is None else _build_failure_since_1_37
-    return {member: failure(result, member, tried.get(member), view) for member in members if member not in bound}
+    # Only results of v1.37 have nominations for the group as a whole.
+    build_failure = _build_failure_before_1_37 if result.nominated_rows is None else _build_failure_since_1_37
+    return {member: build_failure(result, member, tried.get(member), view) for member in members if member not in bound}
 
 
 def _build_failure_before_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member, which may be nominated where it was placed."""
+    """Build the failure of a member in versions before v1.37. `member` is None if the pod was not tried.
+
+    A placed member of a group that waits for preemption is nominated for its node.
+    """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
     if member is None:
@@ -76,8 +77,11 @@ def _build_failure_before_1_37(
 def _build_failure_since_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member, which is nominated for its node after the group's preemption, if any."""
-    nominated_row = (result.promised or {}).get(position)
+    """Build the failure of a member since v1.37. `member` is None if the pod was not tried.
+
+    If the group preempts, the member is nominated for the node that it will get.
+    """
+    nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
     if member is None:
@@ -91,20 +95,23 @@ def _build_failure_since_1_37(
 
 
 def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
-    """Build the failure of a member after an error, which is its own if the member failed with one."""
-    has_own_error = member is not None and member.status.code is Code.ERROR
-    return MemberFailure(member.status if has_own_error and member else result.status)
+    """Build the failure of a member after an error: the member's own error if it has one, otherwise the group's."""
+    if member is not None and member.status.code is Code.ERROR:
+        return MemberFailure(member.status)
+    return MemberFailure(result.status)
 
 
 def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
-    """Return the member's nominated row, or None if the nomination stays as it was."""
-    return None if member.nominated is None else Row(view.nodes.index.get(member.nominated, NO_ROW))
+    """Return the member's nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
+    if member.nominated is None:
+        return None
+    return Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """Return the condition to write into the group's status, or None if it does not change.
+    """Return the condition to write into the group's status, or None if the status does not change.
 
-    A group that was scheduled once keeps that condition.
+    A group that was scheduled once keeps that condition. A group that does not exist has none.
     """
     if group is None:
         return None

@@ -1,4 +1,4 @@
-"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted together.
+"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted evicted_unit.
 
 Upstream: pkg/scheduler/framework/preemption/types.go and util.go, PostFilter and PreEnqueue in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go (v1.36; in v1.37 pods have the priority of their
@@ -21,7 +21,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "whether pods of groups go by the priority of their group, each pod of a group that goes counted by budgets",
+    "victims in groups are ordered by the priority of the group, and PDBs count each pod of an evicted group",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )
@@ -29,7 +29,7 @@ POD, POD_GROUP, COMPOSITE = 1, 2, 3
 
 
 class Victim(NamedTuple):
-    """Pods that are evicted together."""
+    """Pods that are evicted evicted_unit."""
 
     pods: tuple[Position, ...]
     priority: int
@@ -44,11 +44,13 @@ class Victim(NamedTuple):
         return (-self.priority, -self.rank, -len(self.pods), self.start)
 
 
-class GroupStanding(NamedTuple):
-    """A group's part in preemption: its priority, and the group with which its pods are evicted together."""
+class PreemptionRole(NamedTuple):
+    """A group's role in preemption."""
 
     priority: int | None
-    together: EntityKey | None
+    """The priority of its pods; None if each pod has its own."""
+    evicted_unit: EntityKey | None
+    """The group that is evicted as a whole with these pods; None if pods are evicted one by one."""
 
 
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
@@ -58,52 +60,52 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     v1.37 the earliest.
     """
     as_groups = AS_GROUPS.at(release)
-    standings = {key: find_group_standing(view, key, as_groups=as_groups) for key in view.pods.by_group}
+    roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.by_group}
     victims: dict[EntityKey | Position, Victim] = {}
-    for position in _list_less_important_pods(view, find_preemption_priorities(view, standings), priority):
+    for position in _list_less_important_pods(view, find_preemption_priorities(view, roles), priority):
         info = view.pods.infos[view.pods.info[position]]
         key = get_group_key(info.pod)
         start = int(view.pods.start[position])
-        standing = standings[key] if key else GroupStanding(None, None)
-        unit: EntityKey | Position = standing.together or position
-        known = victims.get(unit)
-        if known is not None:
-            earliest = min(start, known.start) if as_groups else known.start
-            victims[unit] = known._replace(pods=(*known.pods, position), start=earliest)
+        role = roles[key] if key else PreemptionRole(None, None)
+        unit: EntityKey | Position = role.evicted_unit or position
+        victim = victims.get(unit)
+        if victim is None:
+            unit_priority = info.priority if role.priority is None else role.priority
+            victims[unit] = Victim((position,), unit_priority, _get_rank(key, role), start)
         else:
-            unit_priority = info.priority if standing.priority is None else standing.priority
-            victims[unit] = Victim((position,), unit_priority, _get_rank(key, standing), start)
+            unit_start = min(start, victim.start) if as_groups else victim.start
+            victims[unit] = victim._replace(pods=(*victim.pods, position), start=unit_start)
     return list(victims.values())
 
 
-def find_preemption_priorities(view: Fork, standings: Mapping[GroupKey, GroupStanding]) -> Counts:
+def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
     """Return the priority that each pod has in preemption, (P,)."""
     priorities: Counts = view.pods.priority[view.pods.info]
-    for key, standing in standings.items():
-        if standing.priority is not None:
-            priorities[view.pods.by_group.get(key, NO_MEMBERS)] = standing.priority
+    for key, role in roles.items():
+        if role.priority is not None:
+            priorities[view.pods.by_group.get(key, NO_MEMBERS)] = role.priority
     return priorities
 
 
-def find_group_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
-    """Return a group's part in preemption. Pods of a missing group count by themselves.
+def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> PreemptionRole:
+    """Return a group's role in preemption. Pods of a missing group count by themselves.
 
-    In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole. Without
-    `as_groups`, a group has a priority of its own only if some group above it, or the group itself, is disrupted as a
-    whole.
+    In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole is evicted.
+    Without `as_groups`, a group has a priority of its own only if some group above it, or the group itself, is
+    disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
-        return GroupStanding(None, None)
+        return PreemptionRole(None, None)
     _, root_group = ancestors[-1]
     highest_together = disrupted_together[-1] if disrupted_together else None
-    return GroupStanding(get_group_priority(root_group, view), highest_together)
+    return PreemptionRole(get_group_priority(root_group, view), highest_together)
 
 
-def _get_rank(key: GroupKey | None, standing: GroupStanding) -> int:
+def _get_rank(key: GroupKey | None, role: PreemptionRole) -> int:
     """Return the rank of a victim by what is evicted as a whole: a pod, a PodGroup or a CompositePodGroup."""
-    if standing.together is not None and standing.together.composite:
+    if role.evicted_unit is not None and role.evicted_unit.composite:
         return COMPOSITE
     return POD if key is None else POD_GROUP
 
@@ -123,17 +125,21 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
     """Return why a pod of a group may not preempt by itself, or an empty string if it may."""
     key = get_group_key(pod)
-    if key is not None and topology_aware:
+    if key is None:
+        return ""
+    if topology_aware:
         group = find_pod_group(view, key)
-        if group is None or group.spec.scheduling_constraints is not None:
-            return NO_GROUP if group is None else CONSTRAINED
-    return WORKLOAD_AWARE if key is not None and workload_aware else ""
+        if group is None:
+            return NO_GROUP
+        if group.spec.scheduling_constraints is not None:
+            return CONSTRAINED
+    return WORKLOAD_AWARE if workload_aware else ""
 
 
 def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
-    """Return the key under which the victims of a pod are being evicted.
+    """Return the key of the preemptor on whose behalf the victims of a pod are being evicted.
 
-    If preemption is workload-aware, it is the key of the pod's group.
+    This is the pod's group if it has one and preemption is workload-aware, otherwise the pod.
     """
     key = get_group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

@@ -43,11 +43,11 @@ class Budgets:
         """Whether there is a PDB."""
         return bool(self._budgets)
 
-    def replaced(self, budget: PodDisruptionBudget) -> None:
-        """Take note that a PDB's status changed."""
+    def replace_object(self, budget: PodDisruptionBudget) -> None:
+        """Store a PDB whose status changed."""
         self._budgets[get_budget_key(budget)] = budget
 
-    def find_protecting(self, position: Position) -> tuple[str, ...]:
+    def find_protecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod."""
         number = int(self.view.pods.info[position])
         if number not in self._protecting_by_info:
@@ -59,7 +59,7 @@ class Budgets:
             )
         return self._protecting_by_info[number]
 
-    def find_selecting(self, position: Position) -> tuple[str, ...]:
+    def find_selecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that an eviction of the pod must respect."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting_by_info:
@@ -75,7 +75,7 @@ class Budgets:
             if self._get_selector(name).matches(info.labels)
         ]
 
-    def find_selected(self, budget: str) -> Bools:
+    def find_selected_pods(self, budget: str) -> Bools:
         """Return a mask (T,) of the distinct pods that a PDB selects."""
         namespace = self._budgets[budget].metadata.namespace
         return self.view.pods.matching(self._get_selector(budget), frozenset((namespace,)))
@@ -92,7 +92,7 @@ class Budgets:
         """Return a mask (T,) of the distinct pods that a PDB protects from preemption."""
         if self._get_selector(budget).selects_everything:
             return np.zeros(len(self.view.pods.infos), np.bool_)
-        return self.find_selected(budget) & self.view.pods.labelled
+        return self.find_selected_pods(budget) & self.view.pods.labelled
 
     def find_violations(self, pods: Positions) -> Bools:
         """Return a mask (V,) of the pods whose eviction would violate a PDB.
@@ -104,27 +104,36 @@ class Budgets:
         if not self._budgets:
             return violating
         pod_indexes, budget_indexes = self._list_protections(pods)
-        place = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
-        order = np.argsort(place, kind="stable")
+        # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
+        budget_and_node = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
+        order = np.argsort(budget_and_node, kind="stable")
         allowed = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
-        exceeds = rank_within_runs(place[order]) >= allowed[budget_indexes[order]]
+        exceeds = rank_within_runs(budget_and_node[order]) >= allowed[budget_indexes[order]]
         violating[pod_indexes[order[exceeds]]] = True
         return violating
 
     def find_violating_units(self, units: Iterable[Sequence[Position]], *, whole: bool) -> list[bool]:
-        """Return for each unit of pods, evicted one unit after another, whether it violates a PDB.
+        """Return for each unit of pods whether its eviction violates a PDB, if the units are evicted one after another.
 
         With `whole`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation. Otherwise
         the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
-        breaking = ((self._use_disruption(position, allowed) for position in unit) for unit in units)
-        return [any(list(broken)) if whole else any(broken) for broken in breaking]
+        violating_units = []
+        for unit in units:
+            violations = (self._use_disruption(position, allowed) for position in unit)
+            # any() stops at the first violation, unless a list has made all pods use disruptions before.
+            violating_units.append(any(list(violations) if whole else violations))
+        return violating_units
 
     def _use_disruption(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Use up a disruption of each PDB of the pod, and return whether one of them had none left."""
+        """Use up a disruption of each PDB of the pod in `allowed`, and return whether one of them had none left.
+
+        It stops at the first PDB without a disruption left. A PDB that has already recorded the pod's disruption does
+        not count.
+        """
         name = self.view.pods.objects[position].metadata.name
-        for budget in self.find_protecting(position):
+        for budget in self.find_protecting_budgets(position):
             if name not in self._budgets[budget].status.disrupted_pods:
                 allowed[budget] -= 1
                 if allowed[budget] < 0:
@@ -136,31 +145,33 @@ class Budgets:
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
+        # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
         starts, budgets = self._budgets_by_info
         info = self.view.pods.info[pods]
-        number = starts[info + 1] - starts[info]
-        pod_indexes = np.repeat(np.arange(len(pods)), number)
-        offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(number) - number, number)
-        budget = budgets[np.repeat(starts[info], number) + offsets]
+        budget_count = starts[info + 1] - starts[info]
+        pod_indexes = np.repeat(np.arange(len(pods)), budget_count)
+        offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(budget_count) - budget_count, budget_count)
+        budget_indexes = budgets[np.repeat(starts[info], budget_count) + offsets]
+
         is_recorded = np.zeros(len(pod_indexes), np.bool_)
-        for budget_number, pdb in enumerate(self._budgets.values()):
+        for budget_index, pdb in enumerate(self._budgets.values()):
             keys = (f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods)
-            recorded = [position for key in keys if (position := self.view.pods.index.get(key)) is not None]
+            recorded = [self.view.pods.index[key] for key in keys if key in self.view.pods.index]
             if recorded:
-                is_recorded |= (budget == budget_number) & np.isin(pods[pod_indexes], recorded)
-        return pod_indexes[~is_recorded], budget[~is_recorded]
+                is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
+        return pod_indexes[~is_recorded], budget_indexes[~is_recorded]
 
     @cached_property
     def _budgets_by_info(self) -> tuple[Rows, Rows]:
-        """Index from PodInfo to PDBs: those of the i-th are between `starts[i]` and `starts[i + 1]`."""
+        """(`starts`, `budgets`): the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`."""
         distinct = self.view.pods.distinct
         return self.view.objects.index("budgets of infos", self._index_by_info, "PodDisruptionBudget", of=(distinct,))
 
     def _index_by_info(self, _: object) -> tuple[Rows, Rows]:
-        """Build the index from each PodInfo to the PDBs that protect its pods."""
+        """Build `_budgets_by_info`. The argument, the PDBs, is not needed because `_budgets` has them."""
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
-        budgets = np.repeat(np.arange(len(protected)), [len(of_template) for of_template in protected])
+        budgets = np.repeat(np.arange(len(protected)), [len(protected_infos) for protected_infos in protected])
         order = np.argsort(infos, kind="stable")
         starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
         return starts, budgets[order]
@@ -173,24 +184,25 @@ class Budgets:
 
     def record_evicted(self, positions: Iterable[Position]) -> None:
         """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
-        self._change_spare(positions, -1)
+        self._change_spare_pods(positions, -1)
 
     def record_running(self, positions: Iterable[Position]) -> None:
         """Record that pods run again, so that their PDBs allow more disruptions."""
-        self._change_spare(positions, 1)
+        self._change_spare_pods(positions, 1)
 
-    def _change_spare(self, positions: Iterable[Position], change: int) -> None:
-        """Change the number of spare pods of the PDBs that protect these pods."""
+    def _change_spare_pods(self, positions: Iterable[Position], change: int) -> None:
+        """Change the number of spare pods of the PDBs that protect these pods, and replace these PDBs in the view."""
         changed: dict[str, None] = {}
         for position in positions:
-            for budget in self.find_protecting(position):
+            for budget in self.find_protecting_budgets(position):
                 self._spare[budget] += change
                 changed[budget] = None
         if changed:
-            self.view.objects.replace({"PodDisruptionBudget": [self._build_current(budget) for budget in changed]})
+            updated = [self._build_updated_budget(budget) for budget in changed]
+            self.view.objects.replace({"PodDisruptionBudget": updated})
 
-    def _build_current(self, budget: str) -> PodDisruptionBudget:
-        """Return the PDB with the number of disruptions that it allows now."""
+    def _build_updated_budget(self, budget: str) -> PodDisruptionBudget:
+        """Build the PDB with the number of disruptions that it allows now."""
         pdb: PodDisruptionBudget = self._budgets[budget]
         return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.count_allowed(budget)))
 
@@ -206,9 +218,14 @@ def get_budget_key(pdb: PodDisruptionBudget) -> str:
 
 
 def count_spare_pods(pdb: PodDisruptionBudget) -> int:
-    """Return how many healthy pods exceed the desired number, negative if there are too few."""
+    """Return how many more healthy pods than desired a PDB has, negative if it has too few.
+
+    A PDB that allows disruptions has as many spare pods. Otherwise the numbers of pods tell how many are missing.
+    """
     status = pdb.status
-    return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
+    if status.disruptions_allowed > 0:
+        return status.disruptions_allowed
+    return min(status.current_healthy - status.desired_healthy, 0)
 
 
 def _parse_selector(spec: PodDisruptionBudgetSpec) -> Selector:

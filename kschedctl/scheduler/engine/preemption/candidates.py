@@ -74,11 +74,12 @@ class Candidates(Sequence[Candidate]):
     def __getitem__(self, number: int | slice) -> Candidate | tuple[Candidate, ...]:
         if isinstance(number, slice):
             return tuple(self[i] for i in range(*number.indices(len(self))))
-        number = range(len(self))[number]
-        mine = slice(self.starts[number], self.starts[number + 1])
-        violating = frozenset(self.victims[mine][self.violating[mine]].tolist())
-        victims = tuple(self.victims[mine].tolist())
-        return Candidate(Row(int(self.row[number])), victims, violating, int(self.violations[number]))
+        number = range(len(self))[number]  # resolves negative numbers, and raises IndexError
+        start, end = self.starts[number : number + 2]
+        victims = self.victims[start:end]
+        violating = frozenset(victims[self.violating[start:end]].tolist())
+        row = Row(int(self.row[number]))
+        return Candidate(row, tuple(victims.tolist()), violating, int(self.violations[number]))
 
     @property
     def sizes(self) -> Positions:
@@ -86,7 +87,10 @@ class Candidates(Sequence[Candidate]):
         return np.diff(self.starts)
 
     def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the candidates with only these victims (V,) counted as PDB violations."""
+        """Return the candidates with only the `violating` victims (V,) counted as PDB violations.
+
+        The victims themselves stay marked as before.
+        """
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 
@@ -161,7 +165,10 @@ better.
 
 
 def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the best candidates. If several remain, upstream picks one of them at random."""
+    """Return the best candidates by the criteria, applied one after another, and the criterion that decided.
+
+    If several remain, upstream picks one of them at random. There must be at least one candidate.
+    """
     remaining = candidates
     decided_by = "the only candidate"
     for name, cost in CRITERIA:

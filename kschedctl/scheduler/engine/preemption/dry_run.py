@@ -97,6 +97,8 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
+
+    # Judge all nodes without their evictable pods.
     pods = selection.find_potential(potential)
     violating = get_budgets(cycle.view).find_violations(pods)
     order = put_back_order(cycle.view, pods, violating)
@@ -105,11 +107,13 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     has_victims[victims.node] = True
     without = filtering.judge(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
     promising = potential & has_victims & without.passing
-    exceeded: dict[str, int] = {}
-    if refusal := selection.find_rejected(victims.pod):
-        reason, refused = refusal
-        exceeded[reason] = int((promising & refused).sum())
-        promising = promising & ~refused
+    rejected_counts: dict[str, int] = {}
+    if rejection := selection.find_rejected(victims.pod):
+        reason, rejected = rejection
+        rejected_counts[reason] = int((promising & rejected).sum())
+        promising = promising & ~rejected
+
+    # Put back the victims that need not go on the remaining nodes.
     victims = victims.restrict_to(promising)
     failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
     rows = np.flatnonzero(promising)
@@ -119,7 +123,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     return DryRun(
         candidates,
         potential & ~has_victims,
-        rejected_counts=exceeded,
+        rejected_counts=rejected_counts,
         hopeless=hopeless,
         judge=lambda: without,
         failed=failed,
@@ -147,8 +151,8 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     def judge() -> FilterOutcome:
         """Judge all nodes without their evictable pods."""
-        everybody = Victims.from_pods(cycle, state.pods, state.violating).restrict_to(potential)
-        return filtering.judge(everybody.build_delta(), cycle.filter.verdicts, potential & has_victims)
+        all_victims = Victims.from_pods(cycle, state.pods, state.violating).restrict_to(potential)
+        return filtering.judge(all_victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
 
     return DryRun(
         candidates,

@@ -18,7 +18,7 @@ from kschedctl.scheduler.engine.dry_run_cache import (
     Priorities,
     VictimCache,
     build_empty_dry_run,
-    get_preemption_class,
+    get_dry_run_key,
 )
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
@@ -26,8 +26,7 @@ from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Sele
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import OwnRows
+from kschedctl.snapshot.fork import Fork, OwnRows
 
 
 def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
@@ -46,7 +45,7 @@ def dry_run_changed_nodes(
     PluginError.
     """
     view, cache = cycle.view, cycle.victim_cache
-    pod_class = get_preemption_class(cycle.info, view)
+    pod_class = get_dry_run_key(cycle.info, view)
     nominated = view.nominated_against(cycle.info)
     cache_key = None
     cached = None
@@ -85,38 +84,47 @@ def _try_until_best(
     important victim has the lower priority is better. Dry runs that evict all pods up to a given priority find the
     lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
     """
+    # Nodes whose pods violate PDBs are few, and are tried in any case.
     guarded = trial.find_guarded(potential & ~state.tried)
     state = state.merge(trial.dry_run_nodes(guarded))
     remaining = potential & ~state.tried & ~rejected
-    enough = _find_lowest_victim_priority(state, trial, potential & ~rejected)
-    if enough is not None:
-        remaining &= state.beyond < enough
-        fitting = trial.find_fitting(remaining, enough)
-        return state.merge(trial.dry_run_nodes(fitting)).with_insufficient_priority(enough, remaining & ~fitting)
+
+    # If a candidate is known, only nodes where evicting pods up to its priority is enough can be as good.
+    best_priority = _find_lowest_victim_priority(state, trial, potential & ~rejected)
+    if best_priority is not None:
+        remaining &= state.insufficient_priority < best_priority
+        fitting = trial.find_fitting(remaining, best_priority)
+        state = state.merge(trial.dry_run_nodes(fitting))
+        return state.with_insufficient_priority(best_priority, remaining & ~fitting)
+
+    # Otherwise, raise the priority up to which pods are evicted until some node becomes a candidate.
     priorities = trial.list_distinct_priorities(remaining)
-    while first := trial.find_first_fitting(remaining, priorities, cache.enough):
-        cache.enough, fitting = first
+    while first := trial.find_first_fitting(remaining, priorities, cache.sufficient_priority):
+        cache.sufficient_priority, fitting = first
         tried = trial.dry_run_nodes(fitting)
         remaining &= ~fitting
-        state = state.merge(tried).with_insufficient_priority(cache.enough, remaining)
+        state = state.merge(tried).with_insufficient_priority(cache.sufficient_priority, remaining)
         if tried.must_go.any():
             return state
-        priorities = priorities[priorities > cache.enough]
+        priorities = priorities[priorities > cache.sufficient_priority]
     return state.merge(trial.dry_run_nodes(potential & ~state.tried))
 
 
 def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
-    """Return the lowest "highest priority of a victim" among candidates without PDB violations, or None.
+    """Return the lowest priority of a node's most important victim among candidates that violate no PDB.
 
-    Only candidates on `nodes` (N,) count.
+    Only candidates on `nodes` (N,) count. Return None if there are none.
     """
     must_go = state.must_go & (state.fits & nodes)[state.node]
-    breaking = np.zeros(len(nodes), np.bool_)
-    breaking[state.node[must_go & state.violating]] = True
-    must_go &= ~breaking[state.node]
+    violates_budget = np.zeros(len(nodes), np.bool_)
+    violates_budget[state.node[must_go & state.violating]] = True
+    must_go &= ~violates_budget[state.node]
     node = state.node[must_go]
+    if not len(node):
+        return None
+    # The first victim of each node is its most important one.
     priority = trial.get_priorities(state.pods[must_go])
-    return int(priority[find_run_starts(node)].min()) if len(node) else None
+    return int(priority[find_run_starts(node)].min())
 
 
 @dataclass(frozen=True)
@@ -129,17 +137,22 @@ class _Trial:
 
     @property
     def view(self) -> Fork:
+        """The fork in which the nodes are judged."""
         return self.filtering.view
 
     def dry_run_nodes(self, nodes: Bools) -> DryRunState:
-        """Dry-run preemption on these nodes (N,). Raises PluginError."""
+        """Dry-run preemption on these nodes (N,), and return their results. Raises PluginError."""
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
+
+        # Find the nodes on which the pod fits without the evictable pods.
         pods = self.selection.find_potential(nodes)
         node = self.view.node[pods]
         violating = get_budgets(self.view).find_violations(pods)
         order = put_back_order(self.view, pods, violating)
         fits = self._find_fitting_without(pods)
+
+        # Put their pods back one by one, in order.
         is_put_back = fits[node]
         to_put_back = order[is_put_back[order]]
         must_go = np.ones(len(pods), np.bool_)

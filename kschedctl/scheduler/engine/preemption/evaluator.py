@@ -20,9 +20,7 @@ from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, format_histogram
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
-from kschedctl.scheduler.engine.extenders.consultation import Consultation
-from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
+from kschedctl.scheduler.engine.extenders import Consultation, ExtenderError, HTTPExtender, MetaVictims, SentVictims
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.victims import Selection
@@ -35,9 +33,12 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
-NONE_WANTED = "the profile's minCandidateNodes… come to 0 candidates of {}, and so many kube-scheduler keeps"
+NONE_WANTED = (
+    "the profile's minCandidateNodesPercentage and minCandidateNodesAbsolute come to 0 of {} potential nodes, so "
+    "kube-scheduler keeps no candidate"
+)
 DROPPED_MAY_HELP = ByVersion(
-    "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
+    "preemption is tried on nodes that extenders left out without a reason", (("", True), ("1.32", False))
 )
 
 
@@ -110,45 +111,53 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return nodes
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Dry-run preemption, let extenders change the candidates, and nominate the best node."""
-        post_filter_result = self.dry_run_without_extenders(cycle)
-        if post_filter_result.status.code is not Code.SUCCESS or not isinstance(post_filter_result.report, Preemption):
-            return post_filter_result
+        """Dry-run preemption, let extenders change the candidates, and nominate the best node.
+
+        The result is a rejection if the pod may not preempt or no candidate remains, and an error if an extender fails.
+        """
+        result = self.dry_run_without_extenders(cycle)
+        report = result.report
+        if result.status.code is not Code.SUCCESS or not isinstance(report, Preemption):
+            return result
         try:
-            remaining = call_extenders(cycle.consultation, cycle.view, post_filter_result.report.candidates)
+            remaining = call_extenders(cycle.consultation, cycle.view, report.candidates)
         except PluginError as failure:
-            return PostFilterResult(
-                self._build_status(Code.ERROR, str(failure)), report=_with_allowed(post_filter_result, None)
-            )
-        if remaining is post_filter_result.report.candidates:
-            return post_filter_result
+            status = self._build_status(Code.ERROR, str(failure))
+            return PostFilterResult(status, report=replace(report, allowed=None))
+        if remaining is report.candidates:  # no extender has a preempt verb
+            return result
         if not len(remaining):
-            return PostFilterResult(
-                self._build_status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_with_allowed(post_filter_result, None)
-            )
+            status = self._build_status(Code.UNSCHEDULABLE, NO_CANDIDATE)
+            return PostFilterResult(status, report=replace(report, allowed=None))
         allowed = choose_best(cycle.view, remaining)
-        return self._build_success(cycle, allowed, _with_allowed(post_filter_result, allowed))
+        return self._build_success(cycle, allowed, replace(report, allowed=allowed))
 
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """Dry-run preemption and nominate the best node without calling extenders."""
-        if not_now := self.find_ineligibility(cycle):
-            report = Preemption(eligible=False, why=not_now.why, leaving=not_now.leaving)
-            return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, not_now.why), report=report)
+        """Dry-run preemption and nominate the best node without calling extenders.
+
+        The result is a rejection if the pod may not preempt or there is no candidate, and an error if the dry run of a
+        node failed.
+        """
+        if ineligible := self.find_ineligibility(cycle):
+            report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
+            return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, ineligible.why), report=report)
+
         potential = find_potential_nodes(cycle)
+        potential_count = int(potential.sum())
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
-        wanted = self.count_candidates_wanted(int(potential.sum()))
-        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
+        wanted = self.count_candidates_wanted(potential_count)
+        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))  # those with victims
         best = choose_best(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
             eligible=True,
-            why="" if wanted or best is None else NONE_WANTED.format(int(potential.sum())),
+            why="" if wanted or best is None else NONE_WANTED.format(potential_count),
             candidates=helpful,
             run=run,
             choice=best,
             allowed=allowed,
-            potential=int(potential.sum()),
+            potential=potential_count,
             wanted=wanted,
         )
         if allowed is not None:
@@ -165,10 +174,11 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return ""
 
     def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
-        """Build the result that nominates the first by name of the best nodes."""
+        """Build the result that nominates the node whose name comes first among the best nodes."""
         node, victims = _find_first_by_name(allowed, cycle)
-        words = self.format_success(cycle, node, victims)
-        return PostFilterResult(self._build_status(Code.SUCCESS, words) if words else SUCCESS, node, report)
+        message = self.format_success(cycle, node, victims)
+        status = self._build_status(Code.SUCCESS, message) if message else SUCCESS
+        return PostFilterResult(status, node, report)
 
     def _build_status(self, code: Code, message: str) -> Status:
         """Build a status whose message has the plugin's prefix."""
@@ -190,23 +200,22 @@ def is_being_preempted(pod: Pod) -> bool:
     )
 
 
-def _with_allowed(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
-    """Return the preemption report with the best candidates that extenders leave."""
-    assert isinstance(post_filter_result.report, Preemption)
-    return replace(post_filter_result.report, allowed=allowed)
-
-
 def _find_first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
-    """Return the first by name of the best nodes, and its number of victims."""
+    """Return the name of the best node that comes first in the alphabet, and its number of victims."""
     names = cycle.view.nodes.names
-    by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
+    # The inverse of the sorting permutation is the rank of each row.
+    rank_by_row = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
     rows = best.tied.row
-    first = int(by_name[rows].argmin())
+    first = int(rank_by_row[rows].argmin())
     return names[int(rows[first])], int(best.tied.sizes[first])
 
 
 def find_potential_nodes(cycle: Cycle) -> Bools:
-    """Return a mask (N,) of the nodes on which removing pods could help: those rejected as Unschedulable."""
+    """Return a mask (N,) of the nodes on which removing pods could help.
+
+    These are the nodes that filters or extenders reject as Unschedulable. Nodes that were not examined count if their
+    common status is Unschedulable, and in old versions also nodes that an extender dropped without a message.
+    """
     rejected = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
     if cycle.build_unexamined_status().code is Code.UNSCHEDULABLE:
         rejected |= ~cycle.considered
@@ -218,7 +227,7 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 
 
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
-    """Return whether PostFilter clears the pod's nomination because preemption was tried and helps on no node."""
+    """Return whether PostFilter clears the pod's nomination: preemption was tried in vain, or no plugin ran."""
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
@@ -234,7 +243,7 @@ class _Victims(NamedTuple):
 def call_extenders(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
     """Return the candidates that extenders with a preempt verb leave, with the victims that they choose.
 
-    Raises PluginError if a non-ignorable extender fails.
+    Without such an extender, return `candidates` itself. Raises PluginError if a non-ignorable extender fails.
     """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:
@@ -263,10 +272,10 @@ def _process_preemption(
 
     Raises ExtenderError.
     """
-    sent = {
-        name: ([_convert_pod_to_json(p, view) for p in victim.positions], victim.violations)
-        for name, victim in victims.items()
-    }
+    sent = {}
+    for name, node_victims in victims.items():
+        pods = [_convert_pod_to_json(position, view) for position in node_victims.positions]
+        sent[name] = SentVictims(pods, node_victims.violations)
     answer = consultation.preempt(extender, sent)
     if answer is None:
         return None
@@ -289,7 +298,7 @@ def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, vie
 
 
 def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
-    """Drop nodes without victims. Raises PluginError unless the extender is ignorable."""
+    """Return the candidates without nodes that have no victims. Raises PluginError unless the extender is ignorable."""
     for name, victims in candidates.items():
         if not victims.positions and not extender.settings.ignorable:
             raise PluginError(f'expected at least one victim pod on node "{name}"')
@@ -298,22 +307,23 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
     """Build candidates in node order from victims by node name."""
-    in_order = sorted((view.nodes.index[name], candidate) for name, candidate in victims_by_node.items())
-    victims = [position for _, candidate in in_order for position in candidate.positions]
-    sizes = [len(candidate.positions) for _, candidate in in_order]
+    in_order = sorted((view.nodes.index[name], victims) for name, victims in victims_by_node.items())
+    positions = [position for _, victims in in_order for position in victims.positions]
+    sizes = [len(victims.positions) for _, victims in in_order]
     return Candidates(
-        np.array([row for row, _ in in_order], np.int64),
-        np.append(0, np.cumsum(np.array(sizes, np.int64))),
-        np.array(victims, np.int64),
-        np.zeros(len(victims), np.bool_),
-        np.array([candidate.violations for _, candidate in in_order], np.int64),
+        row=np.array([row for row, _ in in_order], np.int64),
+        starts=np.append(0, np.cumsum(np.array(sizes, np.int64))),
+        victims=np.array(positions, np.int64),
+        violating=np.zeros(len(positions), np.bool_),  # extenders do not report which victims violate a PDB
+        reported_violations=np.array([victims.violations for _, victims in in_order], np.int64),
     )
 
 
 def _convert_pod_to_json(position: Position, view: Fork) -> dict[str, object]:
-    """Return the pod as it is sent to extenders."""
+    """Return the pod as JSON for extenders, with a UID in any case."""
     pod = view.pods.objects[position]
-    return {**msgspec.to_builtins(pod), "metadata": {**msgspec.to_builtins(pod.metadata), "uid": get_pod_uid(pod)}}
+    metadata = {**msgspec.to_builtins(pod.metadata), "uid": get_pod_uid(pod)}
+    return {**msgspec.to_builtins(pod), "metadata": metadata}
 
 
 def get_pod_uid(pod: Pod) -> str:

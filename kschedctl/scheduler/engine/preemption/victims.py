@@ -17,7 +17,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 SORTED_AGAIN = ByVersion(
-    "whether victims are sorted again by importance, not those first that break a budget",
+    "victims are sorted again by importance, not those first that violate a PDB",
     (("", False), ("1.30.7 1.31.3", True)),
     "#128307, brought back by #128431 and #128434",
 )
@@ -82,20 +82,24 @@ class LowerPriority:
         return victims
 
     def find_rejected(self, pods: Positions) -> None:
-        return None
+        """Return None, since only filters reject nodes."""
+        return
 
     def find_exceeded(self, pods: Positions, is_gone: Bools) -> None:
-        return None
+        """Return None, since only filters decide which pods must go."""
+        return
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
+        """Yield the same message for all rows."""
         yield NO_VICTIMS, len(rows)
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
+        """Return whether victims are finally sorted by importance in this version."""
         return SORTED_AGAIN.at(release)
 
 
 def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
-    """Return the order of pods on each node from the most to the least important.
+    """Return the order of the pods (V,) by node, and on each node from the most to the least important.
 
     A higher priority is more important, then a longer running time. Upstream takes the present as the start of a pod
     that has not started, anew in each comparison, so that such pods end up in reverse order unless time stands still.
@@ -136,10 +140,11 @@ class Judge(NamedTuple):
 class Victims:
     """The evictable pods of a dry run, sorted by node and then in the order in which they are put back.
 
-    There are V of them. On each node, PDB violations come first, then importance decides. `pod` is each one's position,
-    `node` its row and `rank` the step in which it is put back. `removed` marks those that are gone now, and `time` is
-    when each last came or went. `holds_port` marks pods with a host port that the incoming pod wants. `uncounted` marks
-    victims that must go although no filter requires it, whose PDB violations upstream forgets to count.
+    There are V victims, and all arrays are (V,). On each node, PDB violations come first, then importance decides.
+    `pod` is each victim's position, `node` its row and `rank` the step in which it is put back. `removed` marks victims
+    that are gone now, and `time` is when each victim last came or went. `holds_port` marks victims with a host port
+    that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it, whose PDB
+    violations upstream forgets to count.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
@@ -190,14 +195,20 @@ class Victims:
         return failed
 
     def build_delta(self) -> Delta:
-        """Build the hypothesis: the removed pods, and changes of host ports in the order in which they happened."""
+        """Build the hypothesis that the removed pods are gone.
+
+        Host ports may be freed and taken several times, so their changes are listed in the order in which they
+        happened. A restored pod with a port first leaves and then comes back.
+        """
         removed = np.flatnonzero(self.removed & ~self.holds_port)
         ports = np.flatnonzero(self.holds_port)
         ports = ports[np.argsort(self.time[ports])]
         restored_ports = ports[~self.removed[ports]]
+        last_port_changes = np.where(self.removed[ports], -1, 1)
+        departures = np.full(len(removed) + len(restored_ports), -1, np.int64)
+
         changed = np.concatenate((removed, restored_ports, ports))
-        sign = np.full(len(changed), -1, np.int64)
-        sign[len(removed) + len(restored_ports) :][~self.removed[ports]] = 1
+        sign = np.concatenate((departures, last_port_changes))
         return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
@@ -205,21 +216,23 @@ class Victims:
 
         With `by_importance`, victims are sorted by importance, no matter which of them violate PDBs.
         """
-        return self._build_candidates(
-            rows, self._order_by_importance() if by_importance and self.violating.any() else None
-        )
+        order = self._order_by_importance() if by_importance and self.violating.any() else None
+        return self._build_ordered_candidates(rows, order)
 
     def _order_by_importance(self) -> Positions:
-        """Return an order of all victims (V,) in which the remaining ones of each node are sorted by importance."""
+        """Return an order of all victims (V,) in which the remaining victims of each node are sorted by importance.
+
+        Only nodes on which some but not all victims violate PDBs have to be sorted again.
+        """
         nodes = len(self.view.nodes)
-        violating = np.bincount(self.node, self.violating, nodes)
-        mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
+        violating_counts = np.bincount(self.node, self.violating, nodes)
+        is_mixed = (violating_counts > 0) & (violating_counts < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
-        anew = np.flatnonzero(self.removed & mixed[self.node])
-        order[anew] = anew[sort_by_importance(self.view, self.pod[anew], np.arange(len(anew)))]
+        to_sort = np.flatnonzero(self.removed & is_mixed[self.node])
+        order[to_sort] = to_sort[sort_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
-    def _build_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
+    def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
         """Build the candidates on these rows with victims in the given order (V,), or in their own if it is None."""
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True

@@ -24,9 +24,9 @@ class AllocatedState:
     """The allocated devices of a cluster."""
 
     dedicated: set[DeviceId] = field(default_factory=set)
-    """Devices that one claim has for itself."""
+    """Devices that are allocated as a whole."""
     shared: set[DeviceId] = field(default_factory=set)
-    """Devices that claims share."""
+    """Devices of which claims have shares."""
     consumed: dict[DeviceId, Quantities] = field(default_factory=dict)
     """The consumed capacity of shared devices."""
 
@@ -52,7 +52,7 @@ class AllocatedState:
 
 
 class HeldDevice(NamedTuple):
-    """A device that a claim has."""
+    """A device that a claim holds, or a share of it."""
 
     device: DeviceId
     shared: bool = False
@@ -85,7 +85,7 @@ class ClaimIndex:
         self.by_name: dict[str, ResourceClaim] = {}
         self.state = AllocatedState()
         self._pools: dict[PoolId, PoolUse] = {}
-        self._mark_numbers: dict[object, int] = {}
+        self._numbers_by_state: dict[object, int] = {}
         for claim in claims:
             self.put(claim)
 
@@ -93,35 +93,41 @@ class ClaimIndex:
         """Return an independent copy."""
         copied = ClaimIndex((), self.shares)
         copied.by_name = dict(self.by_name)
-        copied.state = AllocatedState(
-            set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
-        )
+        consumed = {device: dict(amounts) for device, amounts in self.state.consumed.items()}
+        copied.state = AllocatedState(set(self.state.dedicated), set(self.state.shared), consumed)
         copied._pools = {id: PoolUse(id, dict(use.holders), dict(use.state_numbers)) for id, use in self._pools.items()}
-        copied._mark_numbers = dict(self._mark_numbers)
+        copied._numbers_by_state = dict(self._numbers_by_state)
         return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
-        """Return the use of a pool."""
+        """Return the use of a pool, which is created on first use."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)
         return pool_use
 
     def put(self, claim: ResourceClaim) -> list[PoolUse]:
-        """Add a claim or replace the one with its name. Return the pool of each device that either of them holds."""
+        """Add a claim, replacing an old one of this name.
+
+        Return the pool use of each device that the old or the new claim holds.
+        """
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        replaced = self.by_name.get(name)
+        old_claim = self.by_name.get(name)
         self.by_name[name] = claim
-        devices: dict[DeviceId, PoolUse] = {}
-        for holding in list_held_devices(replaced, self.shares) if replaced is not None else ():
-            use = devices[holding.device] = self.get_pool_use(holding.device[:2])
-            use.holders[holding.device] = tuple([holder for holder in use.holders[holding.device] if holder[0] != name])
-        for holding in list_held_devices(claim, self.shares):
-            use = devices[holding.device] = self.get_pool_use(holding.device[:2])
-            use.holders[holding.device] = (*use.holders.get(holding.device, ()), (name, holding))
-        for device, use in devices.items():
+        changed: dict[DeviceId, PoolUse] = {}
+        if old_claim is not None:
+            for held in list_held_devices(old_claim, self.shares):
+                driver, pool, _ = held.device
+                use = changed[held.device] = self.get_pool_use((driver, pool))
+                holders = use.holders[held.device]
+                use.holders[held.device] = tuple([holder for holder in holders if holder[0] != name])
+        for held in list_held_devices(claim, self.shares):
+            driver, pool, _ = held.device
+            use = changed[held.device] = self.get_pool_use((driver, pool))
+            use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
+        for device, use in changed.items():
             self._update_device(device, use)
-        return list(devices.values())
+        return list(changed.values())
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
         """Update the allocations of a device from its holders."""
@@ -130,18 +136,23 @@ class ClaimIndex:
         use.derived.clear()
         if use.state_numbers.pop(device, None) is not None:
             state.remove_device(device)
-        for _, holding in holders:
-            (state.shared if holding.shared else state.dedicated).add(device)
-            if holding.consumed:
-                add_quantities(state.consumed.setdefault(device, {}), holding.consumed)
+        for _, held in holders:
+            if held.shared:
+                state.shared.add(device)
+            else:
+                state.dedicated.add(device)
+            if held.consumed:
+                add_quantities(state.consumed.setdefault(device, {}), held.consumed)
         if holders:
-            use.state_numbers[device] = self._mark_numbers.setdefault(
-                state.build_device_state(device), len(self._mark_numbers)
-            )
+            device_state = state.build_device_state(device)
+            use.state_numbers[device] = self._numbers_by_state.setdefault(device_state, len(self._numbers_by_state))
 
 
 def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice]:
-    """Return the devices that a claim holds, without those that it accesses as an administrator."""
+    """Return the devices that a claim holds, without those that it accesses as an administrator.
+
+    Without ``shares`` the claim holds each device as a whole.
+    """
     allocation = claim.status.allocation
     if allocation is None:
         return ()
@@ -149,15 +160,15 @@ def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice
 
 
 def _build_held_device(result: DeviceRequestAllocationResult, shares: bool) -> HeldDevice:
-    """Build the held device from an allocation result."""
+    """Build the held device from an allocation result, with the consumed capacity if it is a share."""
     device = result.driver, result.pool, result.device
     if not shares or result.share_id is None:
         return HeldDevice(device)
-    capacity = result.consumed_capacity or {}
-    return HeldDevice(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
+    consumed = {name: parse(str(amount)) for name, amount in (result.consumed_capacity or {}).items()}
+    return HeldDevice(device, shared=True, consumed=consumed)
 
 
-def add_quantities(total: Quantities, more: Quantities) -> None:
-    """Add amounts to a total, in place."""
-    for name, quantity in more.items():
+def add_quantities(total: Quantities, amounts: Quantities) -> None:
+    """Add amounts to the `total` of each name, in place."""
+    for name, quantity in amounts.items():
         total[name] = total[name].add(quantity) if name in total else quantity

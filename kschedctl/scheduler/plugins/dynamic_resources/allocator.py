@@ -26,20 +26,20 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
-NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
+NONE_IS_ALL = ByVersion("a request for all devices succeeds if there are none", (("", True), ("1.33", False)))
 
 
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "it does without"
-    END_SEARCH = "the search ends"
-    KEEP_TAKEN = "those taken stay taken"
-    RELEASE_TAKEN = "those taken are given back"
+    SKIP_DEVICE = "is met without this device"
+    END_SEARCH = "ends the search"
+    KEEP_TAKEN = "keeps the devices allocated so far"
+    RELEASE_TAKEN = "releases the devices allocated so far"
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "what follows when some of all the devices that a request wants cannot be had",
+    "a request for all devices, one of which cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -48,10 +48,10 @@ UNAVAILABLE_OF_ALL = ByVersion(
     ),
 )
 ALL_OF_CLASS = ByVersion(
-    "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
+    "the selectors of the device class apply to a request for all devices", (("", False), ("1.32", True))
 )
 ADMIN_TWICE = ByVersion(
-    "whether a request with adminAccess may be given one device several times", (("", True), ("1.34", False)), "#131299"
+    "a request with adminAccess may get the same device several times", (("", True), ("1.34", False)), "#131299"
 )
 
 
@@ -59,12 +59,12 @@ class DuplicateDeviceHandling(StrEnum):
     """The cases in which a pool with two devices of one name ends the search with an error."""
 
     NEVER = "nothing"
-    ON_CANDIDATE = "a device of it that would do"
-    ON_VISIT = "coming to it"
+    ON_CANDIDATE = "once a device of the pool matches"
+    ON_VISIT = "once the search reaches the pool"
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "what ends a search with an error: a pool in which two devices share a name",
+    "two devices of the same name in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "the first's"
+    FIRST = "those of the first alternative"
     SECOND = "its own"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "whose selectors count for the second alternative of a request where the first wants all devices, as it does",
+    "selectors for a request's second alternative, if the first two request all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -90,12 +90,12 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the first"
-    SAME = "the same"
+    FIRST = "the first alternative"
+    SAME = "the same alternative"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "with which alternative of a request the search goes on after the first of all devices",
+    "alternative with which the search continues after the first device of a request for all devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
@@ -103,18 +103,20 @@ COUNTER_CONSUMERS = ByVersion(
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
+    "each share of a device consumes counters of its pool, not only the first", (("", True), ("1.35", False))
 )
 CHARGED_IN_VAIN = ByVersion(
-    "whether counters may stay charged for a device that was tried in vain", (("", True), ("1.37", False)), "#140431"
+    "counters may stay charged for a device that could not be allocated",
+    (("", True), ("1.37", False)),
+    "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "whether a shared device that was allocated without capacity is charged to its counters again",
+    "a shared device that was allocated without capacity is charged to its counters again",
     (("", True), ("1.37", False)),
     "#140437",
 )
 ALL_HAVE_ROOM = ByVersion(
-    "whether allocationMode All fails where one of the devices has too little capacity left",
+    "allocationMode All fails if one of the devices has too little capacity left",
     (("", False), ("1.37", True)),
     "#140769",
 )
@@ -123,12 +125,12 @@ ALL_HAVE_ROOM = ByVersion(
 class CounterSetKey(StrEnum):
     """The names that distinguish sets of shared counters."""
 
-    POOL = "the pool"
+    POOL = "pool"
     DRIVER_AND_POOL = "driver and pool"
 
 
 COUNTER_SET_KEY = ByVersion(
-    "what tells sets of shared counters apart",
+    "sets of shared counters are told apart by",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )
@@ -138,7 +140,7 @@ class TakenCounters:
     """The shared counters that tried devices consume, by pool."""
 
     def __init__(self, available: Callable[[Pool], Counters], release: KubeVersion) -> None:
-        self._available_of = available
+        self._compute_available = available
         self._by_driver = COUNTER_SET_KEY.at(release) is CounterSetKey.DRIVER_AND_POOL
         self._available: dict[PoolId, Counters] = {}
         self._taken: dict[PoolId, Counters] = {}
@@ -147,7 +149,7 @@ class TakenCounters:
         """Charge the device's counters to its pool. Return False without a charge if the pool has too few left."""
         key = self._counter_key(pool)
         if key not in self._available:
-            self._available[key] = self._available_of(pool)
+            self._available[key] = self._compute_available(pool)
         self._charge(key, device, 1)
         taken = self._taken[key]
         if all(amount >= taken.get(counter, 0) for counter, amount in self._available[key].items()):
@@ -160,7 +162,7 @@ class TakenCounters:
         self._charge(self._counter_key(pool), device, -1)
 
     def _counter_key(self, pool: Pool) -> PoolId:
-        """Return the key under which the pool's counters are kept."""
+        """Return the key under which the pool's counters are kept, without the driver in versions that ignore it."""
         return pool.id if self._by_driver else ("", pool.id[1])
 
     def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
@@ -200,36 +202,50 @@ class Search:
         self.row, self.claims = row, claims
         self.pools = inventory.get_pools(row)
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
+        """The devices that the node sees, with their pools, in the order of the search."""
         self.interchangeable = not any(device.consumes for _, device in self.places)
-        self.every: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
+        """Whether twins can replace each other. Counters tell them apart, since upstream does not give all back."""
+
+        # The state of the search
+        self.all_devices: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
+        """The devices that each request with mode All must get."""
         self.constraints: list[list[Constraint]] = []
+        """The constraints of each claim."""
         self.results: list[list[AllocatedDevice]] = [[] for _ in claims]
+        """The devices that each claim has so far."""
         self.users: dict[DeviceId, set[int]] = {}
+        """The indices of the claims that have a device as a whole."""
         self.taken: dict[DeviceId, Quantities] = {}
+        """The capacity that claims have taken of shared devices in this search."""
         self.counters = TakenCounters(inventory.compute_available_counters, self.features.release)
         self.selectable: dict[tuple[SearchPosition, DeviceId], bool] = {}
-        self.arithmetic = capacity.RangeArithmetic.from_features(self.features)
+        """A cache of `is_selectable`."""
         self.limit = StepLimit(seconds, self.features)
+
+        # The behavior of the version
+        self.arithmetic = capacity.RangeArithmetic.from_features(self.features)
         self.duplicate_device_handling = INVALID_POOL_ERROR.at(self.features.release)
         self.unavailable_of_all = UNAVAILABLE_OF_ALL.at(self.features.release)
         self.undoes_all = not CHARGED_IN_VAIN.at(self.features.release)
+        """Whether all effects of an allocation that fails are undone."""
         self.all_consumers = COUNTER_CONSUMERS.at(self.features.release) is Allocatability.ALLOCATABLE
+        """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
         """Search for devices for all claims. Return None if they cannot all be allocated.
 
-        Raises AllocationError, InvalidPoolsError and SearchTimeoutError.
+        Raises AllocationError, SearchTimeoutError and, if an invalid pool was left out in vain, InvalidPoolsError.
         """
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
         try:
             with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
-                done = not self.claims or self._search_request(0, 0)
+                found_all = not self.claims or self._search_request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
             return None
-        if done:
+        if found_all:
             return tuple(map(tuple, self.results))
         if any(pool.invalid for pool in self.pools):
             raise InvalidPoolsError("invalid resource pools were encountered")
@@ -245,7 +261,7 @@ class Search:
             positions = [SearchPosition(claim_index, request_index, i) for i in range(len(alternatives))]
             for position in positions:
                 if self._get_request(position).mode == ALL:
-                    self.every[position] = self._list_all_devices(position)
+                    self.all_devices[position] = self._list_all_devices(position)
             min_devices += min(map(self._count_requested_devices, positions), default=0)
         if min_devices > MAX_RESULTS:
             raise AllocationError(
@@ -260,15 +276,17 @@ class Search:
 
     def _count_requested_devices(self, position: SearchPosition) -> int:
         """Return the number of devices that the request at a position asks for."""
-        return len(self.every[position]) if position in self.every else self._get_request(position).count
+        return len(self.all_devices[position]) if position in self.all_devices else self._get_request(position).count
 
     def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
         """Return the devices that a request with mode All must get. Raises AllocationError for an unusable pool."""
         request = self._get_request(position)
         devices = []
-        first = position._replace(alternative=0)
-        by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
-        selector_position = first if by_first and position.alternative == 1 and first in self.every else position
+        selector_position = position
+        if position.alternative == 1 and SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST:
+            first = position._replace(alternative=0)
+            if first in self.all_devices:
+                selector_position = first  # a fault of these versions
         for pool in self.pools:
             if not pool.usable:
                 raise AllocationError(
@@ -315,31 +333,33 @@ class Search:
         return False
 
     def _search_devices(self, position: SearchPosition, have: int = 0, start: int = 0) -> bool:
-        """Search for the devices a request still lacks and for all later requests. Return whether all were found.
+        """Search for the devices that a request still lacks and for all later requests. Return whether all were found.
 
         The request has `have` devices already, and the search begins at index `start` of `self.places`.
         """
         number = self._count_requested_devices(position)
-        every = self.every.get(position)
-        if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
+        wants_all = position in self.all_devices
+        if wants_all and number == 0 and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
             return self._search_request(position.claim, position.request + 1)
         if self._exceeds_claim_limit(position, have, number):
             return False
-        if every is not None:
-            return self._try_device(position, have, 0, *every[have])
-        return self._search_any_device(position, have, start)
+        if not wants_all:
+            return self._search_any_device(position, have, start)
+        pool, device = self.all_devices[position][have]
+        return self._try_device(position, have, next_place=0, pool=pool, device=device)
 
     def _exceeds_claim_limit(self, position: SearchPosition, have: int, requested: int) -> bool:
         """Return whether the claim cannot hold all devices of the request.
 
-        Raises _TooManyResultsError in versions that try the request's next alternative in this case.
+        The claim's results include the `have` devices of the request. Raises _TooManyResultsError in versions that
+        try the request's next alternative in this case.
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
-        total = len(self.results[position.claim]) + requested - have
-        if consequence is TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
-            total += have
+        total = len(self.results[position.claim]) + requested
+        if consequence is not TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
+            total -= have
         if total <= MAX_RESULTS:
             return False
         if consequence is TooManyResults.NEXT_ALTERNATIVE:
@@ -347,7 +367,10 @@ class Search:
         return True
 
     def _search_any_device(self, position: SearchPosition, have: int, start: int) -> bool:
-        """Try candidates from index `start` on until one leads to a complete allocation. Return whether one did."""
+        """Try candidates from index `start` on until one leads to a complete allocation. Return whether one did.
+
+        A device that this search has not touched is skipped if an equal one has already been tried.
+        """
         if not have and self._has_too_few_devices(position):
             return False
         failed: set[object] = set()
@@ -355,52 +378,60 @@ class Search:
             pool, device = self.places[place]
             if pool.invalid and self.duplicate_device_handling is DuplicateDeviceHandling.ON_VISIT:
                 raise AllocationError(pool.fault)
-            untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
-            if untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
+            is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
+            if is_untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
                 continue
-            if self.is_candidate(position, device):
-                if pool.invalid:
-                    raise AllocationError(pool.fault)
-                if self._try_device(position, have, self._find_next_place(position, place, device), pool, device):
-                    return True
-                if untouched:
-                    failed.add((device.twin, self.state.build_device_state(device.id)))
+            if not self.is_candidate(position, device):
+                continue
+            if pool.invalid:
+                raise AllocationError(pool.fault)
+            next_place = self._find_next_place(position, place, device)
+            if self._try_device(position, have, next_place=next_place, pool=pool, device=device):
+                return True
+            if is_untouched:
+                failed.add((device.twin, self.state.build_device_state(device.id)))
         return False
 
     def _try_device(
-        self, position: SearchPosition, have: int, next_place: int, pool: Pool, device: PooledDevice
+        self, position: SearchPosition, have: int, *, next_place: int, pool: Pool, device: PooledDevice
     ) -> bool:
-        """Allocate the device and search for everything that remains. Undo the allocation if the search fails."""
+        """Allocate the device and search for everything that remains. Return whether all was found.
+
+        If the search fails, the allocation is undone, except for mode All in versions that keep it. Raises
+        _SearchEndedError in versions in which mode All ends the search if the device cannot be allocated.
+        """
         self.limit.count_step()
-        one_of_all = position in self.every
+        wants_all = position in self.all_devices
         if not self._allocate(position, pool, device):
-            if one_of_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
+            if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
-            skips = one_of_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE
-            return skips and self._search_rest_of_all(position, have)
-        done = False
-        stays_taken = one_of_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
+            if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
+                return self._search_rest_of_all(position, have)
+            return False
+        found_all = False
+        stays_taken = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
-            done = (
-                self._search_rest_of_all(position, have)
-                if one_of_all
-                else self._search_devices(position, have + 1, next_place)
-            )
+            if wants_all:
+                found_all = self._search_rest_of_all(position, have)
+            else:
+                found_all = self._search_devices(position, have + 1, next_place)
         finally:
-            if not done and not stays_taken:
+            if not found_all and not stays_taken:
                 self._release(position, pool, device)
-        return done
+        return found_all
 
     def _search_rest_of_all(self, position: SearchPosition, have: int) -> bool:
-        """Search for the remaining devices of a request with mode All.
+        """Search for the remaining devices of a request with mode All and for all later requests.
 
-        Raises AllocationError in versions that mistake the end of this search for an error.
+        Return whether all were found. Raises AllocationError in versions that mistake the end of this search for an
+        error.
         """
-        keeps_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.SAME
-        done = self._search_devices(position if keeps_alternative else position._replace(alternative=0), have + 1, 0)
-        if not done and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
+        if NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST:
+            position = position._replace(alternative=0)
+        found_all = self._search_devices(position, have + 1)
+        if not found_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")
-        return done
+        return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
@@ -415,11 +446,12 @@ class Search:
         for pool, device in self.places:
             if pool.invalid or (self.limit.any_order and self._can_take_again(position, device)):
                 return False
-            free += (
+            if (
                 self.is_candidate(position, device)
                 and self._can_consume_counters(device)
                 and not self._is_tainted(position, device)
-            )
+            ):
+                free += 1
             if free == number:
                 return False
         return self.limit.can_skip_search(free, all_tried=not self.claims[position.claim].constraints)
@@ -432,15 +464,16 @@ class Search:
         """
         if not self.limit.any_order:
             return place + 1
-        distinct = any(c.distinct_attribute is not None for c in self.claims[position.claim].constraints)
-        if not self.interchangeable or (distinct and self.features.newer_allocator):
+        is_distinct = any(c.distinct_attribute is not None for c in self.claims[position.claim].constraints)
+        if not self.interchangeable or (is_distinct and self.features.newer_allocator):
             return 0
-        return place + (not self._can_take_again(position, device))
+        return place if self._can_take_again(position, device) else place + 1
 
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the same request can take the device once more."""
-        twice = bool(self._get_request(position).admin_access) and ADMIN_TWICE.at(self.features.release)
-        return twice or self.is_shareable(device)
+        if self.is_shareable(device):
+            return True
+        return bool(self._get_request(position).admin_access) and ADMIN_TWICE.at(self.features.release)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
@@ -451,14 +484,20 @@ class Search:
         return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)
 
     def is_in_use(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device is taken, by an allocated claim or in this search."""
+        """Return whether the device is taken, by an allocated claim or in this search.
+
+        A request with adminAccess can have any device, in newer versions unless its own claim already has it.
+        """
         users = self.users.get(device.id, ())
         if self._get_request(position).admin_access:
             return position.claim in users and not ADMIN_TWICE.at(self.features.release)
         return device.id in self.state.dedicated or bool(users)
 
     def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether all selectors match and the device is available on the node. Raises AllocationError."""
+        """Return whether all selectors match and the device is available on the node. Raises AllocationError.
+
+        Devices with binding conditions are not selectable if the version does not support them.
+        """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
         key = (position, device.id)
@@ -481,14 +520,14 @@ class Search:
         return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether the device has the capacity for a request with mode All.
+        """Return whether the device has the capacity for a request with mode All. Raises AllocationError.
 
-        Depending on the version, this is judged by the device's total or by its remaining capacity. Raises
-        AllocationError.
+        Versions in which mode All fails for a device without room judge by its total capacity, so that such a device
+        is not left out. Older versions judge by its remaining capacity.
         """
-        if not (self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release)):
-            return self.has_capacity(request, device)
-        return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
+        if self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release):
+            return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
+        return self.has_capacity(request, device)
 
     def is_shareable(self, device: PooledDevice) -> bool:
         """Return whether the device can be allocated several times."""
@@ -502,61 +541,65 @@ class Search:
         request, shareable = self._get_request(position), self.is_shareable(device)
         if not self._is_available(position, device):
             return False
+
+        # Check the device while charging its counters and adding it to constraints.
         charged = bool(device.consumes) and not self._is_charged(device)
         if charged and not self.counters.take(pool, device):
             return False
         if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
-            return self._undo_charge(pool, device, charged)
+            if charged and self.undoes_all:
+                self.counters.give_back(pool, device)
+            return False
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
             if self.undoes_all:
                 for constraint in self.constraints[position.claim]:
                     constraint.remove(request)
+                if charged:
+                    self.counters.give_back(pool, device)
             elif not shareable:
                 users.add(position.claim)
-            return self._undo_charge(pool, device, charged)
-        taken: Quantities = {}
+            return False
+
+        # Record the allocation.
+        consumed: Quantities = {}
         first = False
         if shareable:
             first = device.id not in self.taken
-            taken = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
-            add_quantities(self.taken.setdefault(device.id, {}), taken)
+            consumed = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
+            add_quantities(self.taken.setdefault(device.id, {}), consumed)
         else:
             users.add(position.claim)
         self.results[position.claim].append(
-            AllocatedDevice(request, device, consumed=taken, shared=shareable, charged=charged, first=first)
+            AllocatedDevice(request, device, consumed=consumed, shared=shareable, charged=charged, first=first)
         )
         return True
 
-    def _undo_charge(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
-        """Give the counters of a rejected device back, in versions in which upstream does so. Return False."""
-        if charged and self.undoes_all:
-            self.counters.give_back(pool, device)
-        return False
-
     def _is_available(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can have the device and its counters may be consumed."""
-        shared_by_admin = self.is_shareable(device) and self._get_request(position).admin_access
-        return (bool(shared_by_admin) or not self.is_in_use(position, device)) and self._can_consume_counters(device)
+        if not self._can_consume_counters(device):
+            return False
+        is_shared_by_admin = self.is_shareable(device) and bool(self._get_request(position).admin_access)
+        return is_shared_by_admin or not self.is_in_use(position, device)
 
     def _is_charged(self, device: PooledDevice) -> bool:
         """Return whether another share of the device has already been charged to the pool's counters."""
         release, state = self.features.release, self.state
         if EACH_SHARE.at(release) or not self.is_shareable(device):
             return False
-        persisted = device.id in state.shared and not CHARGED_TWICE.at(release)
-        return persisted or device.id in state.consumed or device.id in self.taken
+        if device.id in state.shared and not CHARGED_TWICE.at(release):
+            return True
+        return device.id in state.consumed or device.id in self.taken
 
     def _can_consume_counters(self, device: PooledDevice) -> bool:
         """Return whether the device needs no counters or may consume them with the enabled feature gates."""
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
 
     def _is_tainted(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device has a taint that the request does not tolerate."""
-        return (
-            self.features.device_taints
-            and self._get_request(position).find_untolerated_taint(device.device) is not None
-        )
+        """Return whether the device has a taint that the request does not tolerate. Never without DRADeviceTaints."""
+        if not self.features.device_taints:
+            return False
+        return self._get_request(position).find_untolerated_taint(device.device) is not None
 
     def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to all constraints of the claim. If one is violated, undo this and return False.
@@ -566,29 +609,31 @@ class Search:
         request = self._get_request(position)
         constraints = self.constraints[position.claim]
         for i, constraint in enumerate(constraints):
-            if not constraint.add(request, device):
-                if position in self.every:
-                    raise AllocationError(
-                        f"claim {self.claims[position.claim].key}, request {request.name}: cannot add device "
-                        f"{device.label} because a claim constraint would not be satisfied"
-                    )
-                for earlier in constraints[:i]:
-                    earlier.remove(request)
-                return False
+            if constraint.add(request, device):
+                continue
+            if position in self.all_devices:
+                raise AllocationError(
+                    f"claim {self.claims[position.claim].key}, request {request.name}: cannot add device "
+                    f"{device.label} because a claim constraint would not be satisfied"
+                )
+            for earlier in constraints[:i]:
+                earlier.remove(request)
+            return False
         return True
 
     def _release(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
-        """Undo the latest allocation of the claim, which is of this device."""
+        """Undo the latest allocation of the claim, which must be of this device, as far as upstream undoes it."""
         for constraint in self.constraints[position.claim]:
             constraint.remove(self._get_request(position))
         self.users[device.id].discard(position.claim)
         result = self.results[position.claim].pop()
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back(pool, device)
-        if result.shared and (self.undoes_all or result.consumed):
-            consumed = self.taken[device.id]
-            for name, amount in result.consumed.items():
-                consumed[name] = consumed[name].sub(amount)
-            nothing_consumed = not any(amount.mantissa for amount in consumed.values())
-            if result.first if self.undoes_all else nothing_consumed:
-                del self.taken[device.id]
+        if not result.shared or not (self.undoes_all or result.consumed):
+            return
+        taken = self.taken[device.id]
+        for name, amount in result.consumed.items():
+            taken[name] = taken[name].sub(amount)
+        is_last_share = result.first if self.undoes_all else not any(amount.mantissa for amount in taken.values())
+        if is_last_share:
+            del self.taken[device.id]

@@ -22,11 +22,11 @@ class UnrepresentableRequest(StrEnum):
 
 
 UNREPRESENTABLE_REQUEST = ByVersion(
-    "a request for capacity that is negative, or that the arithmetic of a validRange cannot hold",
+    "a capacity request that is negative or overflows the arithmetic of a validRange",
     (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )
-FRACTIONS = ByVersion("whether a validRange of capacity may have fractions", (("", False), ("1.37", True)), "#140161")
+FRACTIONS = ByVersion("a capacity's validRange may have fractions", (("", False), ("1.37", True)), "#140161")
 BEYOND = "capacity request cannot be represented in the device's range arithmetic: "
 TOO_LARGE = BEYOND + "request {} exceeds MaxInt64"
 ROUNDED_TOO_FAR = BEYOND + "rounding request {} up to the next step passes {}"
@@ -48,11 +48,16 @@ class RangeArithmetic(NamedTuple):
         rejects = UNREPRESENTABLE_REQUEST.at(features.release) is UnrepresentableRequest.ERROR
         return cls(features.fractional_range and FRACTIONS.at(features.release), rejects)
 
-    def find_unit(self, valid: CapacityRequestPolicyRange) -> int:
-        """Return the power of ten in which the range is counted."""
+    def choose_unit(self, valid: CapacityRequestPolicyRange) -> int:
+        """Return the decimal exponent of the unit in which the range is counted.
+
+        This is MILLI if that is enabled and exact for all parts of the range, else 0 for whole numbers.
+        """
+        if not self.thousandths or valid.step is None or _parse_quantity(valid.step).milli_value() < 1:
+            return 0
         parts = [_parse_quantity(part) for part in (valid.min, valid.max, valid.step) if part is not None]
-        exact = self.thousandths and all(_convert_to_thousandths(part) is not None for part in parts)
-        return MILLI if exact and valid.step is not None and _parse_quantity(valid.step).milli_value() >= 1 else 0
+        is_exact = all(_convert_to_thousandths(part) is not None for part in parts)
+        return MILLI if is_exact else 0
 
 
 def compute_consumption(
@@ -77,9 +82,10 @@ def fits_capacity(
     *taken: Mapping[str, Quantity],
     arithmetic: RangeArithmetic,
 ) -> bool:
-    """Return whether the device has enough of each requested capacity left beside the `taken` amounts.
+    """Return whether a request can be added to the `taken` amounts without exceeding the device's capacity.
 
-    Policies that forbid an amount count as well. Raises AllocationError.
+    Return False as well if the device lacks a requested capacity or a policy forbids the amount. Raises
+    AllocationError.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -87,8 +93,9 @@ def fits_capacity(
         if violates_policy(amount, capacity[name].request_policy, arithmetic):
             return False
         total = amount
-        for amounts in taken:
-            total = total.add(amounts[name]) if name in amounts else total
+        for taken_amounts in taken:
+            if name in taken_amounts:
+                total = total.add(taken_amounts[name])
         if total > _parse_quantity(capacity[name].value):
             return False
     return True
@@ -99,7 +106,10 @@ class _BeyondRangeError(Exception):
 
 
 def _compute_amount(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
-    """Return the amount of one capacity that is consumed. Raises _BeyondRangeError if it is negative."""
+    """Return the amount of one capacity that is consumed.
+
+    Raises _BeyondRangeError, in versions that check it, if the amount is negative or cannot be represented.
+    """
     amount = _apply_policy(requested, capacity, arithmetic)
     if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
         raise _BeyondRangeError(NEGATIVE)
@@ -116,21 +126,26 @@ def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmet
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
         return _round_up(requested, policy.valid_range, arithmetic)
-    return next((valid for valid in map(_parse_quantity, policy.valid_values) if requested <= valid), requested)
+    for valid_value in map(_parse_quantity, policy.valid_values):
+        if requested <= valid_value:
+            return valid_value
+    return requested
 
 
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
-    """Round an amount up to the next step of a range. Raises _BeyondRangeError."""
+    """Round an amount up to the range's minimum or to its next step, if it has steps. Raises _BeyondRangeError."""
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:
         return minimum
     if valid.step is None:
         return requested
-    unit = arithmetic.find_unit(valid)
+    unit = arithmetic.choose_unit(valid)
     if arithmetic.rejects_unrepresentable:
         _check_size(requested, unit)
-    start, step = (_count_units(part, unit) for part in (minimum, _parse_quantity(valid.step)))
-    rounded = start + step * -(-(_count_units(requested, unit) - start) // step)
+    start = _count_units(minimum, unit)
+    step = _count_units(_parse_quantity(valid.step), unit)
+    steps = -(-(_count_units(requested, unit) - start) // step)  # division that rounds up
+    rounded = start + step * steps
     if arithmetic.rejects_unrepresentable and start >= 0 and rounded > INT64_MAX:
         raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, "the milli-value range" if unit else "MaxInt64"))
     return Quantity(rounded, unit, Format.BINARY_SI)
@@ -145,7 +160,7 @@ def _check_size(requested: Quantity, unit: int) -> None:
 
 
 def _count_units(amount: Quantity, unit: int) -> int:
-    """Return the amount as a number of units, which are thousandths or ones."""
+    """Return the amount as a number of thousandths if `unit` is MILLI, else as a whole number. Rounds up."""
     return amount.milli_value() if unit else amount.value()
 
 
@@ -163,7 +178,7 @@ def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arit
     if valid is not None:
         if valid.max is not None and amount > _parse_quantity(valid.max):
             return True
-        return valid.step is not None and _is_off_step(amount, valid, valid.step, arithmetic.find_unit(valid))
+        return valid.step is not None and _is_off_step(amount, valid, valid.step, arithmetic.choose_unit(valid))
     return bool(policy.valid_values) and amount not in map(_parse_quantity, policy.valid_values)
 
 
@@ -171,8 +186,9 @@ def _is_off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str 
     """Return whether the amount is not a whole number of steps above the range's minimum."""
     if unit and _convert_to_thousandths(amount) is None:
         return True
-    start, width = (_count_units(_parse_quantity(part), unit) for part in (valid.min or 0, step))
-    return (_count_units(amount, unit) - start) % width != 0
+    start = _count_units(_parse_quantity(valid.min or 0), unit)
+    step_units = _count_units(_parse_quantity(step), unit)
+    return (_count_units(amount, unit) - start) % step_units != 0
 
 
 def _parse_quantity(amount: str | int | float) -> Quantity:

@@ -60,9 +60,12 @@ class CompiledSelector:
     program: compiler.Program
 
     def matches(self, device: DeviceInput, allowance: CostAllowance | None = None) -> bool:
-        """Return whether the selector matches the device. Raises EvaluationError, also if the allowance is used up."""
+        """Return whether the selector matches the device, and subtract the cost from the allowance.
+
+        Raises EvaluationError if the evaluation fails or the allowance is used up.
+        """
         if allowance is not None and allowance.remaining < 0:
-            raise EvaluationError("given up: the selectors of devices cost too much for all devices together")
+            raise EvaluationError("given up: the device selectors cost too much for all devices together")
         try:
             return _convert_to_bool(self.program.evaluate(device.device))
         except (CelError, AbortedError) as error:
@@ -74,7 +77,7 @@ class CompiledSelector:
 
 @lru_cache(maxsize=1024)
 def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
-    """Compile an expression. Raises CompileError.
+    """Compile an expression. Raises CompileError, also if the result cannot be a bool.
 
     ``lists`` allows attributes with several values.
     """
@@ -87,7 +90,7 @@ def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
 
 
 def _build_field_types(lists: bool) -> Mapping[str, Type]:
-    """Return the types of the fields of ``device``."""
+    """Return the types of the fields of ``device``. ``lists`` allows attributes with several values."""
     value = DYN if lists else ANY
     return {
         "driver": STRING,
@@ -122,7 +125,7 @@ def _split_name(name: str, driver: str) -> tuple[str, str]:
 
 
 def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
-    """Return the CEL value of an attribute. Raises EvaluationError."""
+    """Return the CEL value of an attribute. Raises EvaluationError, which names the attribute."""
     try:
         return _convert_value(attribute, lists)
     except ValueError as error:
@@ -130,7 +133,10 @@ def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> ob
 
 
 def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
-    """Return the CEL value of an attribute. Raises ValueError."""
+    """Return the CEL value of an attribute, a list if it has several values and ``lists`` allows this.
+
+    Raises ValueError for an invalid version and for an attribute without a value of a supported type.
+    """
     if lists:
         for values in (attribute.ints, attribute.bools, attribute.strings):
             if values is not None:

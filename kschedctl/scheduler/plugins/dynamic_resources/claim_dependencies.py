@@ -1,10 +1,10 @@
-"""The kinds of objects on which the answers of DynamicResources about a pod depend."""
+"""The kinds of objects on which the results of DynamicResources for a pod depend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kschedctl.api.objects import DeviceClass, DeviceSelector, ResourceClaim
+from kschedctl.api.objects import DeviceClass, DeviceSelector, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.cel.errors import CompileError
 from kschedctl.cel.library import regular_expressions
@@ -22,14 +22,14 @@ NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl
 
 
 def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
-    """Yield the kinds whose unread objects could change the answers for the pod's claims and extended resources."""
+    """Yield the kinds whose unread objects could change the results for the pod's claims and extended resources."""
     inventory = get_inventory(view, features)
     for reference in info.spec.resource_claims:
         try:
             name = find_claim_name(info.pod, reference)
         except ClaimError:
-            if info.pod.metadata.creation_timestamp is None:  # else its status says that there is none
-                yield from _build_dependencies("ResourceClaimTemplate")
+            if info.pod.metadata.creation_timestamp is None:  # the status of an existing pod names generated claims
+                yield _build_dependency("ResourceClaimTemplate")
             continue
         if name is not None:
             yield from _iter_claim_dependencies(inventory.claims.get(f"{info.namespace}/{name}"), inventory)
@@ -37,7 +37,7 @@ def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> It
         return
     requests = info.incoming_requests
     if is_any_backed(requests, find_backing_classes(view.objects)):
-        yield from _build_dependencies("ResourceClaim")
+        yield _build_dependency("ResourceClaim")
         yield from _iter_device_dependencies(inventory)
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
         yield Dependency("DeviceClass", Effect.ADMITS)
@@ -45,35 +45,45 @@ def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> It
 
 def _iter_claim_dependencies(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
     """Yield the dependencies of one claim, which is None if it is missing."""
-    yield from _build_dependencies("ResourceClaim")
+    yield _build_dependency("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
     yield from _iter_device_dependencies(inventory)
-    exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
-    alternatives = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
-    if not inventory.classes.keys() >= {*exact, *alternatives}:
-        yield from _build_dependencies("DeviceClass")
+    class_names = {option.device_class_name for option in _iter_request_options(claim)}
+    if not inventory.classes.keys() >= class_names:
+        yield _build_dependency("DeviceClass")
+
+
+def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
+    """Yield the claim's exact requests and the alternatives of its other requests."""
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            yield request.exactly
+        yield from request.first_available
 
 
 def _iter_device_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     """Yield dependencies on the kinds that define which devices exist. Taint rules can only remove devices."""
-    yield from _build_dependencies("ResourceSlice")
+    yield _build_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:
         return
     yield Dependency("DeviceTaintRule", Effect.REFUSES_MORE)
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
-    named = {selector.device_class_name for selector in selectors if selector is not None} - {None}
-    if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= named:
-        yield from _build_dependencies("DeviceClass")
+    class_names = {selector.device_class_name for selector in selectors if selector is not None} - {None}
+    if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= class_names:
+        yield _build_dependency("DeviceClass")
 
 
-def _build_dependencies(*kinds: str) -> Iterator[Dependency]:
-    """Build dependencies on kinds whose missing objects may reject the pod."""
-    return (Dependency(kind, Effect.REFUSES) for kind in kinds)
+def _build_dependency(kind: str) -> Dependency:
+    """Build the dependency on a kind whose missing objects may reject the pod."""
+    return Dependency(kind, Effect.REFUSES)
 
 
 def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield the kinds with CEL selectors that cannot be evaluated without RE2, if the pod uses devices."""
+    """Yield the kinds with CEL selectors that cannot be evaluated without RE2, if the pod may use devices.
+
+    Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.
+    """
     if regular_expressions.has_re2():
         return
     inventory = get_inventory(view, features)
@@ -89,11 +99,10 @@ def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Featur
 
 
 def _iter_claim_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:
-    """Yield the selectors of an unallocated claim's requests."""
+    """Yield the selectors of the claim's requests, none if it is allocated."""
     if claim.status.allocation is None:
-        for request in claim.spec.devices.requests:
-            for request_option in (request.exactly, *request.first_available):
-                yield from request_option.selectors if request_option is not None else ()
+        for option in _iter_request_options(claim):
+            yield from option.selectors
 
 
 def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector]:
@@ -102,12 +111,12 @@ def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector
 
 
 def _needs_re2(selector: DeviceSelector, lists: bool) -> bool:
-    """Return whether the selector has a regular expression that cannot be evaluated without RE2."""
+    """Return whether the selector compiles and has a regular expression that cannot be evaluated without RE2."""
+    if selector.cel is None:
+        return False
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
 
     try:
-        return selector.cel is not None and bool(
-            compile_selector(selector.cel.expression, lists).program.unsupported_patterns
-        )
+        return bool(compile_selector(selector.cel.expression, lists).program.unsupported_patterns)
     except CompileError:
         return False

@@ -1,20 +1,36 @@
-"""Lookup of a pod's ResourceClaims, with checks that they exist and belong to the pod."""
+"""Lookup of a pod's ResourceClaims with checks, and updates of claims when pods are bound and deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
+from kschedctl.api.objects import (
+    AllocationResult,
+    Condition,
+    ObjectMeta,
+    Pod,
+    PodResourceClaim,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.times import parse_microseconds
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.helper.device_features import Features
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
+    from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 ALL = "All"
@@ -27,7 +43,7 @@ UNSUPPORTED = "none of the supported fields are set"
 
 
 NOT_OWNER = ByVersion(
-    "what is said of a claim that was made for another pod",
+    "message about a claim that was created for another pod",
     (
         ("", "ResourceClaim {} was not created for pod {} (pod is not owner)"),
         ("1.36", "ResourceClaim {} was not created for Pod {} (Pod is not owner)"),
@@ -43,8 +59,12 @@ class PodClaims:
     """The claims of a pod in order, followed by the claim for extended resources if there is one."""
 
     def __init__(self, own_claims: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
-        self.own_claims, self.extended = own_claims, extended
+        self.own_claims = own_claims
+        """The claims that the pod's spec references."""
+        self.extended = extended
+        """The claim for extended resources, or None."""
         self.all = own_claims if extended is None else (*own_claims, extended)
+        """The claims that the spec references, followed by `extended`."""
 
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
@@ -61,10 +81,10 @@ def format_claim_key(claim: ResourceClaim) -> str:
 def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield each of the pod's references to a claim with the claim. Raises ClaimError.
+    """Yield (name of the reference, claim) for the claims in the pod's spec.
 
     References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted
-    as well.
+    as well. Raises ClaimError if a claim is missing, is being deleted, or was created for another pod.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
@@ -84,7 +104,7 @@ def iter_pod_claims(
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
     """Return the name of the referenced claim, or None if the reference needed no claim.
 
-    Raises ClaimError if the claim is not created yet.
+    Raises ClaimError if the claim is not created yet or the reference is unsupported.
     """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
@@ -105,23 +125,24 @@ def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
     if features.workload_claims and group:
         if controller and (controller.kind, controller.name) == ("PodGroup", group):
             return
-        whose = f"neither Pod nor PodGroup {group} is the owner"
-        raise ClaimError(f"ResourceClaim {format_claim_key(claim)} was not created for Pod {pod.key} ({whose})")
+        cause = f"neither Pod nor PodGroup {group} is the owner"
+        raise ClaimError(f"ResourceClaim {format_claim_key(claim)} was not created for Pod {pod.key} ({cause})")
     raise ClaimError(NOT_OWNER.at(features.release).format(format_claim_key(claim), pod.key))
 
 
 def find_pod_group_name(pod: Pod) -> str | None:
-    """Return the name of the pod's PodGroup, or None."""
+    """Return the name of the pod's PodGroup, or None if the pod is in no group."""
     return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
 
 
 def find_extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) -> ResourceClaim | None:
-    """Return the claim for extended resources that an earlier scheduling attempt created, or None."""
+    """Return the claim for extended resources that an earlier scheduling attempt created for the pod, or None."""
     for claim in claims.values():
-        if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
-            for owner in claim.metadata.owner_references:
-                if owner.controller and (owner.name, owner.uid) == (pod.metadata.name, pod.metadata.uid):
-                    return claim
+        if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) != "true":
+            continue
+        for owner in claim.metadata.owner_references:
+            if owner.controller and (owner.name, owner.uid) == (pod.metadata.name, pod.metadata.uid):
+                return claim
     return None
 
 
@@ -134,36 +155,38 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
     """Return the reason why the claim's devices will not become ready, or an empty string if they still may.
 
-    Devices fail by a failure condition, or by not being ready within ``timeout`` seconds.
+    Devices fail by a failure condition, or by not being ready within ``timeout`` seconds. Upstream stops at the first
+    device that is not ready, and does not look for failure conditions of later devices.
     """
     allocation = claim.status.allocation
     if allocation is None:
         return ""
-    waiting = False
+    is_waiting = False
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
         device = (result.driver, result.pool, result.device)
         status = next((s for s in claim.status.devices if (s.driver, s.pool, s.device) == device), None)
         if status is None:
-            waiting = True
+            is_waiting = True
             break
         for condition in result.binding_failure_conditions:
             if _is_true(status.conditions, condition):
                 return f"device {'/'.join(device)} reports {condition}"
         if not all(_is_true(status.conditions, condition) for condition in result.binding_conditions):
-            waiting = True
+            is_waiting = True
             break
-    if waiting and allocation.allocation_timestamp and _compute_seconds_since_allocation(claim, now) > timeout:
-        return f"waited longer than {timeout:g} s for its devices to become ready"
-    return ""
+    if not is_waiting or not allocation.allocation_timestamp:
+        return ""
+    if now.timestamp() - _parse_allocation_time(claim, allocation.allocation_timestamp) <= timeout:
+        return ""
+    return f"waited longer than {timeout:g} s for its devices to become ready"
 
 
-def _compute_seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
-    """Return the seconds since the claim was allocated. Raises InputError."""
-    allocation = claim.status.allocation
+def _parse_allocation_time(claim: ResourceClaim, timestamp: str) -> float:
+    """Parse the claim's allocation timestamp into seconds since the epoch. Raises InputError."""
     try:
-        return now.timestamp() - parse_microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
+        return parse_microseconds(timestamp) / 10**6
     except InputError as error:
         location = f"ResourceClaim {format_claim_key(claim)}, status.allocation.allocationTimestamp"
         raise InputError(error.what, where=location, hint=error.hint) from None
@@ -177,11 +200,92 @@ def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
 def find_unavailable_nodes(cycle: Cycle, name: str) -> Bools:
     """Return the mask of nodes (N,) that the named plugin rejected because an allocated claim is unavailable there.
 
-    Upstream remembers the claims that are in the way only for these nodes.
+    Only on these nodes does upstream remember the claims that are in the way.
     """
-    ended: Bools = np.zeros_like(cycle.considered)
-    for plugin, verdict, mine in cycle.filter.iter_reported():
-        for rejection in verdict.rejections if plugin == name else ():
+    unavailable: Bools = np.zeros_like(cycle.considered)
+    for plugin, verdict, reported in cycle.filter.iter_reported():
+        if plugin != name:
+            continue
+        for rejection in verdict.rejections:
             if rejection.reason == NOT_AVAILABLE:
-                ended |= rejection.mask & mine & cycle.considered
-    return ended
+                unavailable |= rejection.mask & reported & cycle.considered
+    return unavailable
+
+
+User = tuple[str, str]
+"""Namespace, and UID or else name."""
+
+
+def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
+    """Return the pod's claims with their allocations on the node, reserved for the pod.
+
+    Claims that get no allocation are left out, such as that for extended resources on a node that provides them itself.
+    """
+    new_allocations = iter(evaluation.build_allocations(row))
+    claims = []
+    for claim in evaluation.claims.all:
+        allocation = claim.status.allocation
+        if allocation is None:
+            allocation = next(new_allocations, None)
+            if allocation is not None:
+                allocation = _add_share_ids(allocation, claim, evaluation.inventory)
+        if allocation is not None:
+            claims.append(_reserve_claim(_name_extended_claim(claim, pod), allocation, pod))
+    return claims
+
+
+def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
+    """Return the claim with its allocation, reserved for the pod in addition to its other users."""
+    user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+    users = claim.status.reserved_for
+    if user not in users:
+        users = (*users, user)
+    return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
+
+
+def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """Give the new claim for extended resources its final name. Other claims are returned unchanged.
+
+    The claim gets no owner. Otherwise the pods that one pod stands for would find its claim and take it for theirs.
+    """
+    if claim.metadata.name != IN_MEMORY_NAME:
+        return claim
+    name = f"{pod.metadata.name}-extended-resources"
+    annotations = {EXTENDED_RESOURCE_ANNOTATION: "true"}
+    return replace(claim, metadata=ObjectMeta(name, pod.metadata.namespace, annotations=annotations))
+
+
+def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
+    """Return the allocation with an ID for each share of a device that can be allocated several times."""
+    shareable = inventory.devices.shareable
+    if not shareable:
+        return allocation
+    results = list(allocation.devices.results)
+    for i, result in enumerate(results):
+        if (result.driver, result.pool, result.device) in shareable:
+            results[i] = replace(result, share_id=f"{format_claim_key(claim)}/{i}")
+    return replace(allocation, devices=replace(allocation.devices, results=tuple(results)))
+
+
+def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> Iterator[ResourceClaim]:
+    """Yield the claims that were reserved for deleted pods, without these pods as users.
+
+    A claim that has no users left loses its allocation.
+
+    Upstream: pkg/controller/resourceclaim/controller.go.
+    """
+    for claim in claims:
+        remaining_users = tuple(
+            user
+            for user in claim.status.reserved_for
+            if (claim.metadata.namespace, user.uid or user.name) not in deleted_pods
+        )
+        if len(remaining_users) == len(claim.status.reserved_for):
+            continue
+        allocation = claim.status.allocation if remaining_users else None
+        yield replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=remaining_users))
+
+
+def get_pod_user(pod: Pod) -> User:
+    """Return the key by which claims identify the pod."""
+    return pod.metadata.namespace, pod.metadata.uid or pod.metadata.name

@@ -37,22 +37,22 @@ class DistinctBetween(StrEnum):
 
 
 DISTINCT_BETWEEN = ByVersion(
-    "between which devices the values of a distinctAttribute always differ",
+    "devices that satisfy a distinctAttribute",
     (("", DistinctBetween.DEVICES), ("1.35", DistinctBetween.VALUES)),
 )
 
 EACH_DISTINCT = ByVersion(
-    "whether distinctAttribute holds for each of several devices of a request", (("", False), ("1.37", True)), "#140600"
+    "distinctAttribute applies to each of several devices of a request", (("", False), ("1.37", True)), "#140600"
 )
 
 
 def build_constraint(constraint: DeviceConstraint, features: Features) -> Constraint:
-    """Build the constraint in the form that the version implements."""
+    """Build a matchAttribute constraint, or a distinctAttribute constraint in the form that the version implements."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     by_device = DISTINCT_BETWEEN.at(features.release) is DistinctBetween.DEVICES
-    kind = DistinctForEachDevice if EACH_DISTINCT.at(features.release) else DistinctAttribute
-    return kind(constraint.requests, constraint.distinct_attribute or "", by_device)
+    distinct_type = DistinctForEachDevice if EACH_DISTINCT.at(features.release) else DistinctAttribute
+    return distinct_type(constraint.requests, constraint.distinct_attribute or "", by_device)
 
 
 class MatchAttribute:
@@ -61,11 +61,14 @@ class MatchAttribute:
     def __init__(self, requests: tuple[str, ...], attribute: str) -> None:
         self.requests, self.attribute = requests, attribute
         self.value: Value | None = None
+        """The value of the devices added so far. It means nothing while there are none."""
         self.devices = 0
+        """The number of devices added so far."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device. Return False if its value is missing or differs from the value of the devices added
-        before.
+        """Add the device. Return False if its value is missing or differs from that of the devices added so far.
+
+        Devices of requests to which the constraint does not apply are accepted and not counted.
         """
         if not request.is_named_in(self.requests):
             return True
@@ -80,29 +83,38 @@ class MatchAttribute:
         return True
 
     def remove(self, request: Request) -> None:
-        self.devices -= request.is_named_in(self.requests)
+        """Stop counting the request's latest device, if the constraint applies to the request."""
+        if request.is_named_in(self.requests):
+            self.devices -= 1
 
 
 class DistinctAttribute:
     """A constraint that devices of different requests differ in an attribute.
 
-    Upstream remembers only the last device of each request, so devices of one request may have equal values.
+    Upstream remembers only the last device of each request, so devices of one request may have equal values. With
+    ``by_device``, different devices always count as distinct, as in older versions.
     """
 
     def __init__(self, requests: tuple[str, ...], attribute: str, by_device: bool = False) -> None:
         self.requests, self.attribute, self.by_device = requests, attribute, by_device
         self.values: dict[object, Value] = {}
+        """The remembered values by the key of `_get_value_key`."""
         self.devices = 0
+        """The number of devices added so far."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device. Return False if its value is missing or equals a remembered value."""
+        """Add the device. Return False if its value is missing or equals a remembered value.
+
+        Devices of requests to which the constraint does not apply are accepted and not counted.
+        """
         if not request.is_named_in(self.requests):
             return True
         value = find_attribute(device, self.attribute)
         if value is None:
             return False
         if self.by_device and value != UNKNOWN:
-            value = value[0], (value[1], device.id)
+            value_type, attribute_value = value
+            value = value_type, (attribute_value, device.id)
         if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
             return False
         self.values[self._get_value_key(request)] = value
@@ -110,7 +122,7 @@ class DistinctAttribute:
         return True
 
     def remove(self, request: Request) -> None:
-        """Forget the value of the request's latest device."""
+        """Forget the value of the request's latest device, if the constraint applies to the request."""
         if request.is_named_in(self.requests):
             self.devices -= 1
             self.values.pop(self._get_value_key(request), None)
@@ -129,11 +141,14 @@ class DistinctForEachDevice(DistinctAttribute):
 
 
 UNKNOWN: Value = ("", None)
-"""An attribute without a value of a type that constraints know, such as a list."""
+"""The value of an attribute of a type that constraints do not support, such as a list."""
 
 
 def find_attribute(device: PooledDevice, name: str) -> Value | None:
-    """Return the device's value of a fully qualified attribute, or None if it does not have the attribute."""
+    """Return the device's value of a fully qualified attribute, or None if it does not have the attribute.
+
+    An attribute in the domain of the device's own driver may be published without the domain.
+    """
     attributes = device.device.attributes
     domain, slash, identifier = name.partition("/")
     attribute = attributes.get(name)

@@ -9,7 +9,7 @@ from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import DeviceClass
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.helper.device_features import Features
-from kschedctl.snapshot.own_rows import NodeView, OwnRows
+from kschedctl.snapshot.fork import NodeView, OwnRows
 
 
 class DeviceBackedResources:
@@ -17,7 +17,10 @@ class DeviceBackedResources:
 
     def __init__(self, view: NodeView, features: Features) -> None:
         self.features = features
-        self._fork, self._rows = (view.fork, view.rows) if isinstance(view, OwnRows) else (view, view.nodes.rows)
+        if isinstance(view, OwnRows):
+            self._fork, self._rows = view.fork, view.rows
+        else:
+            self._fork, self._rows = view, view.nodes.rows
 
     @cached_property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -30,21 +33,20 @@ class DeviceBackedResources:
 
     def find_selecting_class(self, resource: str) -> str:
         """Return the DeviceClass that backs the resource if it has CEL selectors, or an empty string."""
-        class_ = self.classes.get(resource)
-        selects = class_ is not None and any(selector.cel is not None for selector in class_.spec.selectors)
-        return class_.metadata.name if class_ is not None and selects else ""
+        device_class = self.classes.get(resource)
+        if device_class is None or all(selector.cel is None for selector in device_class.spec.selectors):
+            return ""
+        return device_class.metadata.name
 
     def find_nodes_with_devices(self) -> Bools:
         """Return the mask of nodes (N,) on which some device is available."""
-        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import find_device_nodes  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory  # noqa: PLC0415
+        from kschedctl.scheduler.plugins.dynamic_resources.inventory import find_device_nodes, get_inventory  # noqa: PLC0415 - for few profiles
 
         return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]
 
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
         """Return how many devices that back the resource each node has, and how many are allocated, both (N,)."""
-        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import count_class_devices  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory  # noqa: PLC0415
+        from kschedctl.scheduler.plugins.dynamic_resources.inventory import count_class_devices, get_inventory  # noqa: PLC0415 - for few profiles
 
         total, allocated = count_class_devices(get_inventory(self._fork, self.features), self.classes[resource])
         return total[self._rows], allocated[self._rows]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 from sys import intern
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -36,13 +37,13 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 SELECTS_BY_CEL = ByVersion(
-    "whether rules select devices to taint by a class and by CEL, too",
+    "a DeviceTaintRule can select devices by class and by CEL expression",
     (("", True), ("1.35", False)),
     "DeviceTaintSelector in resource/v1alpha3/types.go",
 )
 RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
-    "whether the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
+    "the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
 )
 
 
@@ -57,7 +58,7 @@ class MissingKeyHint(StrEnum):
 
 
 MISSING_KEY_HINT = ByVersion(
-    "what is added where a CEL selector reads an attribute that a device lacks",
+    "advice in the error of a CEL selector that reads a missing attribute",
     (("", MissingKeyHint.NONE), ("1.37", MissingKeyHint.OPTIONAL_CHAINING)),
     "#136709",
 )
@@ -69,7 +70,7 @@ class TaintRules:
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
         self._by_cel = SELECTS_BY_CEL.at(features.release)
         self._lists = features.lists_in_cel
-        self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
+        self._selectors_by_class = {class_.metadata.name: class_.spec.selectors for class_ in classes}
         self._rules = [(rule, self._list_expressions(rule)) for rule in rules]
         self._allowance = CostAllowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
@@ -91,20 +92,21 @@ class TaintRules:
         return replace(resource_slice, spec=replace(spec, devices=tuple(devices)))
 
     def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
-        """Return the expressions that a device has to match for the rule, or None if the rule's class does not
-        exist.
+        """Return the CEL expressions that a device must match to be tainted, or None if the rule's class is missing.
+
+        The list is empty in versions in which rules do not select by class or by CEL.
         """
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
             return []
-        of_class: tuple[DeviceSelector, ...] | None = ()
+        class_selectors: tuple[DeviceSelector, ...] = ()
         if selector.device_class_name is not None:
-            of_class = self._classes.get(selector.device_class_name)
-        if of_class is None:
-            return None
+            if selector.device_class_name not in self._selectors_by_class:
+                return None
+            class_selectors = self._selectors_by_class[selector.device_class_name]
         return [
             device_selector.cel.expression
-            for device_selector in (*of_class, *selector.selectors)
+            for device_selector in (*class_selectors, *selector.selectors)
             if device_selector.cel is not None
         ]
 
@@ -113,16 +115,20 @@ class TaintRules:
     ) -> Iterator[int]:
         """Yield the indices of the slice's devices that the rule taints. Raises CompileError and InputError."""
         selector, spec = rule.spec.device_selector, resource_slice.spec
-        driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
-        if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
+        if expressions is None:
             return
+        name = None
+        if selector is not None:
+            name = selector.device
+            if selector.driver not in (None, spec.driver) or selector.pool not in (None, spec.pool.name):
+                return
         for i, device in enumerate(spec.devices):
-            if name in (None, device.name) and all(
-                self._matches_expression(expression, spec.driver, device) for expression in expressions
-            ):
+            if name not in (None, device.name):
+                continue
+            if all(self._matches_expression(expression, spec.driver, device) for expression in expressions):
                 yield i
         if self._allowance.remaining < 0:
-            problem = "the selectors of rules that taint devices cost too much for all devices together"
+            problem = "the device selectors of DeviceTaintRules cost too much for all devices together"
             raise InputError(problem, where=f"DeviceTaintRule {rule.metadata.name}")
 
     def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
@@ -147,8 +153,8 @@ class TaintRules:
 class CounterSlices(StrEnum):
     """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
-    INCLUDED = "are like others"
-    IGNORED = "are left out"
+    INCLUDED = "are used like other slices"
+    IGNORED = "are ignored"
 
 
 COUNTER_SLICES = ByVersion(
@@ -162,14 +168,26 @@ COUNTER_SLICES = ByVersion(
 )
 
 
+class DeviceNumbers(NamedTuple):
+    """What devices share that differ at most in their names and allocations."""
+
+    twin: int
+    """The number of these devices."""
+    kind: int
+    """A number that is equal for devices that selectors cannot tell apart."""
+    consumes: Counters
+    """The counters that each of the devices consumes."""
+
+
 class Devices:
     """The published devices after taint rules, whether or not they are allocated."""
 
     def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
         self.features = features
         self._kind_ids: dict[bytes, int] = {}
-        self._twins: dict[bytes, tuple[int, int, Counters]] = {}
+        self._twins: dict[bytes, DeviceNumbers] = {}
         self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
+        """Results of selectors by expression, kind of device and `shares`, error messages as strings."""
         self._allowance = CostAllowance()
         self._published, self._rules = slices, rules
 
@@ -207,13 +225,11 @@ class Devices:
 
     @cached_property
     def shareable(self) -> frozenset[DeviceId]:
-        """The devices that can be allocated several times."""
+        """The devices that can be allocated several times. There are none without DRAConsumableCapacity."""
+        if not self.features.consumable_capacity:
+            return frozenset()
         devices = (device for indexed_slice in self.slices for device in indexed_slice.devices)
-        return frozenset(
-            device.id
-            for device in devices
-            if self.features.consumable_capacity and device.device.allow_multiple_allocations
-        )
+        return frozenset(device.id for device in devices if device.device.allow_multiple_allocations)
 
     # -- selectors -----------------------------------------------------------------------------------------------
 
@@ -233,8 +249,8 @@ class Devices:
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
-        """Return the part of an error message that names the device, which is empty in some versions."""
-        return f" on device {'/'.join(device.id)}" if NAMES_DEVICE.at(self.features.release) else ""
+        """Return the part of an error message that names the device, which is empty in older versions."""
+        return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
         """Evaluate a selector for the device. Return whether it matches, or the error message."""
@@ -252,7 +268,7 @@ class Devices:
             return f"{RUNTIME_ERROR}{error}{self._format_hint(str(error))}"
 
     def _format_hint(self, error: str) -> str:
-        """Return the hint for an error about a missing attribute, or an empty string."""
+        """Return the hint for an error about a missing attribute, or an empty string for other errors or versions."""
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:
             return ""
@@ -270,36 +286,42 @@ class Devices:
             ) from None
 
     def _index_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Number the properties of one device that selectors and the search look at. Raises QuantityError."""
+        """Build the device with the numbers by which it is compared with other devices. Raises QuantityError."""
         spec = resource_slice.spec
-        per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
-        slice_name = resource_slice.metadata.name if per_slice else ""
+        slice_name = ""
+        if device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE:
+            slice_name = resource_slice.metadata.name
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
-        twin = self._twins.get(equality_key)
-        if twin is None:
-            twin = (
-                len(self._twins),
-                self._number_kind(spec.driver, device),
-                compute_counter_consumption(device, slice_name),
-            )
-            self._twins[equality_key] = twin
-        number, kind, consumes = twin
+        numbers = self._twins.get(equality_key)
+        if numbers is None:
+            kind = self._number_kind(spec.driver, device)
+            numbers = DeviceNumbers(len(self._twins), kind, compute_counter_consumption(device, slice_name))
+            self._twins[equality_key] = numbers
         return PooledDevice(
             device,
             resource_slice,
-            kind=kind,
-            twin=number,
-            consumes=consumes,
+            kind=numbers.kind,
+            twin=numbers.twin,
+            consumes=numbers.consumes,
             id=(intern(spec.driver), spec.pool.name, intern(device.name)),
         )
 
     def _number_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that selectors cannot distinguish. Raises QuantityError."""
-        seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
-        if seen not in self._kind_ids:
-            for name, capacity in device.capacity.items():
-                parse(str(capacity.value))
-                valid = capacity.request_policy and capacity.request_policy.valid_range
-                if valid and valid.step is not None and parse(str(valid.step)).value() <= 0:
-                    raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be above zero")
-        return self._kind_ids.setdefault(seen, len(self._kind_ids))
+        """Return a number that is equal for devices that selectors cannot distinguish.
+
+        Raises QuantityError for an invalid quantity in a capacity, and for a step that is not positive.
+        """
+        visible_fields = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+        if visible_fields not in self._kind_ids:
+            _check_capacities(device)
+            self._kind_ids[visible_fields] = len(self._kind_ids)
+        return self._kind_ids[visible_fields]
+
+
+def _check_capacities(device: Device) -> None:
+    """Raise QuantityError for an invalid quantity in a capacity of the device, and for a step that is not positive."""
+    for name, capacity in device.capacity.items():
+        parse(str(capacity.value))
+        valid_range = capacity.request_policy.valid_range if capacity.request_policy else None
+        if valid_range and valid_range.step is not None and parse(str(valid_range.step)).value() <= 0:
+            raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be greater than zero")

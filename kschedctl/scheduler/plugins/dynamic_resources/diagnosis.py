@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.objects import DeviceConstraint
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import Search, SearchPosition
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
@@ -19,26 +20,27 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 
 
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
-    """Return the requests that the node's devices cannot fill, or all requests if each can be filled on its own."""
+    """Return the requests that the node's devices cannot fill, or all requests if each can be filled on its own.
+
+    A request with alternatives cannot be filled if none of them can. Otherwise its first alternative stands for it.
+    """
     search = Search(inventory, row, claims)
-    faults: list[RequestedDevices] = []
-    fits: list[RequestedDevices] = []
+    unfilled: list[RequestedDevices] = []
+    filled: list[RequestedDevices] = []
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
-            requests = [
+            fits = [
                 _count_fitting_devices(search, SearchPosition(index, position, i)) for i in range(len(alternatives))
             ]
-            short = [request for enough, request in requests if not enough]
-            (faults if len(short) == len(requests) else fits).extend(
-                short if len(short) == len(requests) else [requests[0][1]]
-            )
+            if any(fit.is_enough for fit in fits):
+                filled.append(fits[0].devices)
+            else:
+                unfilled.extend(fit.devices for fit in fits)
     pools = tuple(_describe_pool(pool) for pool in search.pools if not pool.usable)
-    if faults:
-        return DevicesUnfit(tuple(faults), pools=pools)
-    constraints = (
-        _format_constraint(c.match_attribute, c.distinct_attribute) for claim in claims for c in claim.constraints
-    )
-    return DevicesUnfit(tuple(fits), together=True, constraints=tuple(constraints), pools=pools)
+    if unfilled:
+        return DevicesUnfit(tuple(unfilled), pools=pools)
+    constraints = tuple(_format_constraint(constraint) for claim in claims for constraint in claim.constraints)
+    return DevicesUnfit(tuple(filled), together=True, constraints=constraints, pools=pools)
 
 
 class FreeDevices(NamedTuple):
@@ -67,42 +69,59 @@ def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequ
 
 def _find_free_devices(search: Search, position: SearchPosition, request: Request) -> frozenset[DeviceId]:
     """Return the devices that fit the request and are free."""
-    fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
-    return frozenset(place[1].id for place in fitting if not _find_obstacle(search, position, request, *place))
+    return frozenset(
+        device.id
+        for pool, device in search.places
+        if not _find_misfit(search, request, device) and not _find_obstacle(search, position, request, pool, device)
+    )
 
 
-def _count_fitting_devices(search: Search, position: SearchPosition) -> tuple[bool, RequestedDevices]:
-    """Return whether enough devices fit the request on its own, with their number and the reasons against the
-    others.
-    """
+class RequestFit(NamedTuple):
+    """The devices of a node that fit one request."""
+
+    is_enough: bool
+    """Whether the devices suffice if this is the only request."""
+    devices: RequestedDevices
+
+
+def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestFit:
+    """Count the node's devices that fit a request, and those that do not by the reason."""
     claim = search.claims[position.claim]
-    request = claim.requests[position.request][position.alternative]
-    wanted = None if request.mode == ALL else request.count
-    devices = RequestedDevices(claim.key, request.full_name, wanted, devices=len(search.places), free=0)
-    if not search.places:
-        return False, devices
+    alternatives = claim.requests[position.request]
+    request = alternatives[position.alternative]
+    wants_all = request.mode == ALL
     misfits: Counter[DeviceFault] = Counter()
     obstacles: Counter[DeviceFault] = Counter()
     free = 0
-    for place in search.places:
-        misfit = _find_misfit(search, request, *place)
+    for pool, device in search.places:
+        misfit = _find_misfit(search, request, device)
         if misfit is not None:
             misfits[misfit] += 1
             continue
-        obstacle = _find_obstacle(search, position, request, *place)
+        obstacle = _find_obstacle(search, position, request, pool, device)
         if obstacle is not None:
             obstacles[obstacle] += 1
         else:
             free += 1
+    is_enough = free >= request.count
+    if wants_all:  # every selected device has to be free
+        is_enough = free > 0 and not obstacles
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
-    enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
-    return enough, replace(devices, free=free, faults=faults)
+    devices = RequestedDevices(
+        claim.key,
+        request.full_name,
+        wanted=None if wants_all else request.count,
+        devices=len(search.places),
+        free=free,
+        faults=faults,
+    )
+    return RequestFit(is_enough, devices)
 
 
-def _find_misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
-    """Return the reason why the request does not select the device, or None if it does."""
+def _find_misfit(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
+    """Return the reason why the request does not select the device or the node cannot use it, or None."""
     for selector in request.selectors:
-        source = selector.source.partition(":")[0]
+        source, _, _ = selector.source.partition(":")
         try:
             if not search.inventory.matches_selector(selector, device, search.features.newer_allocator):
                 return DeviceFault("NotSelected", source=source, expression=selector.text)
@@ -110,34 +129,39 @@ def _find_misfit(search: Search, request: Request, pool: Pool, device: PooledDev
             return DeviceFault("SelectorFails", error.text, source, selector.text)
     if device.device.binding_conditions and not search.features.binding_conditions:
         return DeviceFault("HasBindingConditions")
-    return None if search.inventory.is_on_node(device, search.row) else DeviceFault("OnOtherNodes")
+    if not search.inventory.is_on_node(device, search.row):
+        return DeviceFault("OnOtherNodes")
+    return None
 
 
 def _find_obstacle(
     search: Search, position: SearchPosition, request: Request, pool: Pool, device: PooledDevice
 ) -> DeviceFault | None:
     """Return the first reason why a selected device cannot be allocated, or None."""
+    if search.is_in_use(position, device):
+        return DeviceFault("Allocated")
+    if not search.has_capacity(request, device):
+        return DeviceFault("WithoutCapacity")
     available = search.inventory.compute_available_counters(pool)
-    obstacles = {
-        DeviceFault("Allocated"): search.is_in_use(position, device),
-        DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),
-        DeviceFault("ShortOfCounters"): any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
-    }
+    if any(amount > available.get(counter, 0) for counter, amount in device.consumes.items()):
+        return DeviceFault("ShortOfCounters")
     taint = request.find_untolerated_taint(device.device) if search.features.device_taints else None
-    if taint:
-        obstacles[DeviceFault("Tainted", str(taint))] = True
+    if taint is not None:
+        return DeviceFault("Tainted", str(taint))
     for constraint in search.claims[position.claim].constraints:
         attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-        missing = request.is_named_in(constraint.requests) and find_attribute(device, attribute) is None
-        obstacles[DeviceFault("WithoutAttribute", attribute)] = missing
-    return next((fault for fault, applies in obstacles.items() if applies), None)
+        if request.is_named_in(constraint.requests) and find_attribute(device, attribute) is None:
+            return DeviceFault("WithoutAttribute", attribute)
+    return None
 
 
-def _format_constraint(match: str | None, distinct: str | None) -> str:
+def _format_constraint(constraint: DeviceConstraint) -> str:
     """Format a constraint as in the claim's YAML."""
-    return f"matchAttribute {match}" if match is not None else f"distinctAttribute {distinct}"
+    if constraint.match_attribute is not None:
+        return f"matchAttribute {constraint.match_attribute}"
+    return f"distinctAttribute {constraint.distinct_attribute}"
 
 
 def _describe_pool(pool: Pool) -> PoolTrouble:
-    """Return the reason why the pool is unusable."""
+    """Describe why the pool is unusable, which is that it is incomplete or invalid."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

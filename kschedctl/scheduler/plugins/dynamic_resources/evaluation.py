@@ -39,13 +39,13 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import drop_oldest_if_full
 
-OUTCOMES_KEPT = 4096
+MAX_CACHED_VERDICTS = 4096
 MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
 
 
 TIMED_OUT = ByVersion(
-    "what is said of a node for which the search took too long",
+    "result for a node for which the search timed out",
     (
         ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
         ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),
@@ -54,7 +54,7 @@ TIMED_OUT = ByVersion(
 
 
 class DeviceVerdict(NamedTuple):
-    """The answer of Filter for a node, with the allocation if the node passes."""
+    """The result of Filter for a node, with the allocation if the node passes."""
 
     code: Code = Code.SUCCESS
     reason: str = ""
@@ -64,11 +64,9 @@ class DeviceVerdict(NamedTuple):
     expression: str = ""
     """The CEL selector that failed."""
     settled: bool = False
-    """Whether the answer was clear before any claim was examined."""
+    """Whether the result was clear before any claim was examined."""
     places: tuple[tuple[int, ...], ...] = ()
-    """The indices of the allocated devices among the node's devices, by claim. They hold for all nodes that are
-    alike.
-    """
+    """The indices of the allocated devices among the node's devices, by claim, valid for all nodes with equal keys."""
 
 
 NOTHING_TO_DO = DeviceVerdict(settled=True)
@@ -88,7 +86,7 @@ class AllocatedClaim(NamedTuple):
 
 @dataclass(eq=False)
 class Evaluation:
-    """The claims of a pod and the answers of Filter and Score for every node."""
+    """The claims of a pod and the results of Filter and Score for every node."""
 
     inventory: Inventory
     pod: Pod
@@ -98,7 +96,7 @@ class Evaluation:
     resources: tuple[str, ...] = ()
     """The extended resources that the pod requests."""
     like: Hashable = None
-    """A key that is equal for pods whose claims request the same, or None if answers cannot be shared."""
+    """A key that is equal for pods whose claims request the same, or None if results cannot be shared."""
     seconds: float = FILTER_SECONDS
     """The time limit of a search in seconds, or 0 for none."""
 
@@ -109,8 +107,9 @@ class Evaluation:
 
     @cached_property
     def shared_answers(self) -> NodeAnswers | None:
-        """The answers shared by all pods whose claims request the same, or None if this pod needs answers of its
-        own.
+        """The verdicts shared by all pods with equal `like`, or None if this pod needs verdicts of its own.
+
+        That is the case without `like`, and if some verdict is an error.
         """
         if self.like is None:
             return None
@@ -121,16 +120,15 @@ class Evaluation:
     @cached_property
     def _own_outcomes(self) -> list[DeviceVerdict]:
         """The verdicts for all nodes (N,), computed for this pod alone."""
-        device_verdicts: dict[object, DeviceVerdict] = {}
-        answers = []
-        refused = self.unavailable_nodes
-        for row in range(len(self.inventory.nodes)):
-            key = self.build_node_key(row, bool(refused[row]))
-            outcome = device_verdicts.get(key)
+        verdicts_by_key: dict[object, DeviceVerdict] = {}
+        outcomes = []
+        for row, claim_unavailable in enumerate(self.unavailable_nodes.tolist()):
+            key = self.build_node_key(row, claim_unavailable)
+            outcome = verdicts_by_key.get(key)
             if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
-                outcome = device_verdicts[key] = self.evaluate_node(row, bool(refused[row]))
-            answers.append(outcome)
-        return answers
+                outcome = verdicts_by_key[key] = self.evaluate_node(row, claim_unavailable)
+            outcomes.append(outcome)
+        return outcomes
 
     @cached_property
     def unavailable_nodes(self) -> Bools:
@@ -139,13 +137,15 @@ class Evaluation:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return the distinct rejections, each with its mask of nodes (N,). Raises PluginError."""
+        """Return the distinct rejections, each with its mask of nodes (N,).
+
+        Raises PluginError if the node selector of a slice cannot be read.
+        """
         try:
-            answers = self.shared_answers
-            if answers is not None:
-                return answers.list_rejections()
+            if self.shared_answers is not None:
+                return self.shared_answers.list_rejections()
             outcomes = self.outcomes
-        except AllocationError as error:  # slices whose node selector cannot be read
+        except AllocationError as error:
             raise PluginError(str(error)) from None
         rows: dict[tuple[Code, str], list[int]] = {}
         for row, outcome in enumerate(outcomes):
@@ -163,14 +163,14 @@ class Evaluation:
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
         visible, features = self.inventory.visible, self.inventory.features
-        devices, itself = visible.list_devices(row), visible.get_node_selector(row)
+        devices, node_selector = visible.list_devices(row), visible.get_node_selector(row)
         return [
-            build_allocation_result(results, [devices[place] for place in places], itself, features)
+            build_allocation_result(results, [devices[place] for place in places], node_selector, features)
             for results, places in zip(outcome.allocation or (), outcome.places, strict=True)
         ]
 
     def compute_scores(self, rows: Rows) -> Scores:
-        """Return the scores (F,) of the nodes in `rows`. Earlier alternatives of requests score higher."""
+        """Return the scores (F,) of the nodes in `rows`, higher for earlier alternatives and 0 without any."""
         example = self if self.shared_answers is None else self.shared_answers.example
         if not example.has_alternatives:
             return np.zeros(len(rows), np.int64)
@@ -182,27 +182,30 @@ class Evaluation:
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score_node(self, row: int) -> int:
-        """Return the score of one node."""
+        """Return the score of one node, or 0 if it is rejected or no devices were allocated on it."""
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or outcome.allocation is None:
             return 0
-        chosen = iter(outcome.allocation)
-        return sum(
-            score_alternatives(claim) if claim.status.allocation else score_alternatives(claim, next(chosen))
-            for claim in self.claims.all
-        )
+        new_devices = iter(outcome.allocation)  # one entry for each claim without an allocation
+        score = 0
+        for claim in self.claims.all:
+            if claim.status.allocation:
+                score += score_alternatives(claim)
+            else:
+                score += score_alternatives(claim, next(new_devices))
+        return score
 
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
-            return ClaimsUnusable(
-                tuple(claim.why for claim in self.allocated_claims.values() if claim.unavailable[row])
-            )
+            unavailable = [claim for claim in self.allocated_claims.values() if claim.unavailable[row]]
+            return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
             claims = self._read_claims(self._find_device_backed_resources(row))
         except LookupError as missing:
-            return ResourceNotOffered(missing.args[0])
+            (resource,) = missing.args
+            return ResourceNotOffered(resource)
         except AllocationError as error:
             return DeviceSearchFailed(str(error))
         if outcome.searched and outcome.code is not Code.ERROR:
@@ -210,16 +213,15 @@ class Evaluation:
         return DeviceSearchFailed(outcome.reason, outcome.expression)
 
     def list_free_devices(self, row: int) -> list[FreeDevices]:
-        """Return the free devices of the node for each request, or an empty list if they are unknown."""
+        """Return the free devices of the node for each request, or an empty list if reading them fails."""
         try:
-            return list(
-                iter_free_devices(self.inventory, row, self._read_claims(self._find_device_backed_resources(row)))
-            )
+            claims = self._read_claims(self._find_device_backed_resources(row))
+            return list(iter_free_devices(self.inventory, row, claims))
         except (LookupError, AllocationError, InvalidPoolsError):
             return []
 
     def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
-        """Return the verdict for a node."""
+        """Return the verdict for a node. `claim_unavailable` says that an allocated claim cannot be used there."""
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
@@ -227,7 +229,8 @@ class Evaluation:
             resources = self._find_device_backed_resources(row)
         except LookupError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
-        if not self.claims.own_claims and (not resources or (extended and extended.status.allocation)):
+        is_extended_allocated = extended is not None and extended.status.allocation is not None
+        if not self.claims.own_claims and (not resources or is_extended_allocated):
             return NOTHING_TO_DO
         outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
         if outcome.code is Code.SUCCESS and claim_unavailable:
@@ -254,7 +257,7 @@ class Evaluation:
         return DeviceVerdict(allocation=allocation, searched=True, places=places)
 
     def _build_timeout_verdict(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
-        """Build the verdict for a node whose search timed out."""
+        """Build the verdict for a node whose search timed out, here or, as the error tells, in upstream too."""
         node = f"node {self.inventory.nodes.names[row]}"
         if not error.upstream:
             return DeviceVerdict(Code.ERROR, f"{node}: {error}", searched=True)
@@ -276,7 +279,10 @@ class Evaluation:
         return tuple(names)
 
     def _read_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
-        """Read the unallocated claims, with requests for `resources` added. Raises AllocationError."""
+        """Read the unallocated claims, that for extended resources with requests for `resources`.
+
+        The result is cached by `resources`. Raises AllocationError.
+        """
         if resources not in self._claims_by_resources:
             classes, features = self.inventory.classes, self.inventory.features
             claims = [self._fill_extended_claim(claim, resources) for claim in self.claims.to_allocate]
@@ -314,38 +320,47 @@ class NodeAnswers:
     """
 
     def __init__(self, example: Evaluation) -> None:
-        self.example, self.failing = example, False
+        self.example = example
+        """The evaluation of one of the pods, which stands for all of them."""
+        self.failing = False
         self.outcomes = [NOTHING_TO_ALLOCATE] * len(example.inventory.nodes)
-        self._known: dict[object, DeviceVerdict] = {}
-        self._refused: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
-        self._refusals: list[tuple[Bools, DeviceVerdict]] | None = None
-        self._seen = len(example.inventory.changed)
+        """The verdicts for all nodes (N,)."""
+        self._verdicts_by_key: dict[object, DeviceVerdict] = {}
+        self._rejections: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
+        """The rejections with their masks of nodes (N,), by code and reason."""
+        self._sorted_rejections: list[tuple[Bools, DeviceVerdict]] | None = None
+        """The answer of list_rejections, None once a verdict has changed."""
+        self._num_changes_seen = len(example.inventory.changed_pools)
         self._evaluate_nodes(range(len(self.outcomes)))
 
     def update(self) -> None:
-        """Evaluate again the nodes that see pools with newly allocated or released devices."""
-        changed = self.example.inventory.changed
-        if self._seen < len(changed) and not self.failing:
-            pools = dict.fromkeys(changed[self._seen :])
-            self._seen = len(changed)
-            for pool in pools:
-                self._evaluate_nodes(self.example.inventory.visible.find_rows(pool))
+        """Evaluate again the nodes that see pools with newly allocated or released devices.
+
+        Nothing is done once an evaluation has failed, since the verdicts are then no longer shared.
+        """
+        changed_pools = self.example.inventory.changed_pools
+        if self._num_changes_seen == len(changed_pools) or self.failing:
+            return
+        distinct_pools = dict.fromkeys(changed_pools[self._num_changes_seen :])
+        self._num_changes_seen = len(changed_pools)
+        for pool in distinct_pools:
+            self._evaluate_nodes(self.example.inventory.visible.find_rows(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
         """Return the distinct rejections, each with its mask of nodes (N,), ordered by first node."""
-        if self._refusals is None:
-            by_outcome = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
-            self._refusals = sorted(by_outcome, key=lambda refusal: int(refusal[0].argmax()))
-        return self._refusals
+        if self._sorted_rejections is None:
+            rejections = [(mask.copy(), outcome) for mask, outcome in self._rejections.values() if mask.any()]
+            self._sorted_rejections = sorted(rejections, key=lambda rejection: int(rejection[0].argmax()))
+        return self._sorted_rejections
 
     def _evaluate_nodes(self, rows: Iterable[int]) -> None:
-        """Evaluate the nodes in `rows` and record their verdicts."""
+        """Evaluate the nodes in `rows` and record their verdicts. Equivalent nodes are evaluated once."""
         for row in rows:
             key = self.example.build_node_key(row, claim_unavailable=False)
-            outcome = self._known.get(key)
+            outcome = self._verdicts_by_key.get(key)
             if outcome is None:
-                drop_oldest_if_full(self._known, OUTCOMES_KEPT)
-                outcome = self._known[key] = self.example.evaluate_node(row, claim_unavailable=False)
+                drop_oldest_if_full(self._verdicts_by_key, MAX_CACHED_VERDICTS)
+                outcome = self._verdicts_by_key[key] = self.example.evaluate_node(row, claim_unavailable=False)
             self._record_verdict(row, outcome)
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
@@ -354,22 +369,28 @@ class NodeAnswers:
         self.outcomes[row] = outcome
         if previous.code is outcome.code is Code.SUCCESS:
             return
-        self._refusals = None
-        self.failing |= outcome.code is Code.ERROR
+        self._sorted_rejections = None
+        if outcome.code is Code.ERROR:
+            self.failing = True
         if previous.code is not Code.SUCCESS:
-            self._refused[previous.code, previous.reason][0][row] = False
+            mask, _ = self._rejections[previous.code, previous.reason]
+            mask[row] = False
         if outcome.code is not Code.SUCCESS:
-            no_nodes = np.zeros(len(self.outcomes), np.bool_)
-            self._refused.setdefault((outcome.code, outcome.reason), (no_nodes, outcome))[0][row] = True
+            key = outcome.code, outcome.reason
+            if key not in self._rejections:
+                self._rejections[key] = np.zeros(len(self.outcomes), np.bool_), outcome
+            mask, _ = self._rejections[key]
+            mask[row] = True
 
 
 def score_alternatives(claim: ResourceClaim, chosen: tuple[AllocatedDevice, ...] = ()) -> int:
-    """Return the score of the alternatives for which a claim has devices, or would get devices with `chosen`.
+    """Return the total score of the alternatives for which a claim has devices, or would get the devices `chosen`.
 
     An alternative scores higher the earlier it stands in its request's list.
     """
-    held = claim.status.allocation.devices.results if claim.status.allocation else ()
-    names = {result.request for result in held} | {result.request.full_name for result in chosen}
+    names = {result.request.full_name for result in chosen}
+    if claim.status.allocation:
+        names.update(result.request for result in claim.status.allocation.devices.results)
     return sum(
         MAX_ALTERNATIVES - position
         for request in claim.spec.devices.requests

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kschedctl.scheduler.framework.facts import Detail, Fact
 from kschedctl.text.counts import agreeing
 
-EXPRESSION_TOLD = 80
+MAX_EXPRESSION_LENGTH = 80
+"""The length to which CEL expressions are cut in sentences."""
 
 
 class UnusableClaim(Detail, frozen=True):
@@ -13,7 +14,7 @@ class UnusableClaim(Detail, frozen=True):
 
     claim: str
     why: str = ""
-    """Why the devices will not become ready, empty if they are only on other nodes."""
+    """Why the devices will not become ready, empty if they are ready on other nodes."""
 
 
 class ClaimsUnusable(Fact, frozen=True):
@@ -22,7 +23,8 @@ class ClaimsUnusable(Fact, frozen=True):
     claims: tuple[UnusableClaim, ...]
 
     def words(self) -> str:
-        """
+        """Describe why each claim cannot be used.
+
         >>> ClaimsUnusable((UnusableClaim("shop/gpu"),)).words()
         'claim shop/gpu has its devices on other nodes'
         """
@@ -37,6 +39,7 @@ class ResourceNotOffered(Fact, frozen=True):
     resource: str
 
     def words(self) -> str:
+        """Describe the missing resource."""
         return f"{self.resource} is offered neither by the node nor by a DeviceClass"
 
 
@@ -94,17 +97,22 @@ class DevicesUnfit(Fact, frozen=True):
     """The pools that cannot be used."""
 
     def words(self) -> str:
-        """
+        """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
+
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).words()
         'shop/gpu request r wants 2 devices, 1 of 2 fits (1 allocated)'
         """
-        requests = map(_render_request, self.requests)
-        pools = (f"pool {p.pool} is {f'invalid: {p.invalid}' if p.invalid else 'incomplete'}" for p in self.pools)
-        if not self.together:
-            return "; ".join((*requests, *pools))
-        met = f"no choice of devices meets {' and '.join(self.constraints)}" if self.constraints else "not all at once"
-        return "; ".join((*requests, met, *pools))
+        parts = list(map(_render_request, self.requests))
+        if self.together and self.constraints:
+            parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
+        elif self.together:
+            parts.append("not all at once")
+        for pool in self.pools:
+            parts.append(
+                f"pool {pool.pool} is invalid: {pool.invalid}" if pool.invalid else f"pool {pool.pool} is incomplete"
+            )
+        return "; ".join(parts)
 
 
 class DeviceSearchFailed(Fact, frozen=True):
@@ -114,7 +122,8 @@ class DeviceSearchFailed(Fact, frozen=True):
     expression: str = ""
 
     def words(self) -> str:
-        """
+        """Return the error, only its first line if it comes from a CEL selector.
+
         >>> DeviceSearchFailed("no such key: x", "device.x").words()
         'no such key: x, in device.x'
         """
@@ -127,22 +136,22 @@ def _render_request(devices: RequestedDevices) -> str:
     text = f"{devices.claim} request {devices.request} wants {requested}"
     if not devices.devices:
         return f"{text}, the node has none"
-    faults = ", ".join(f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults)
-    return (
-        f"{text}, {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
-        + f" ({faults})" * bool(faults)
-    )
+    text += f", {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
+    if devices.faults:
+        text += f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in devices.faults)})"
+    return text
 
 
 def _render_fault(fault: DeviceFault) -> str:
-    """Render a fault as a phrase.
+    """Render a fault as a phrase that follows the number of devices. A long selector is cut.
 
     >>> _render_fault(DeviceFault("NotSelected", source="claim shop/gpu", expression='device.driver == "x"'))
     'not selected by claim shop/gpu: device.driver == "x"'
     """
-    line = " ".join(fault.expression.split())
-    selector = f"{fault.source}: {line if len(line) <= EXPRESSION_TOLD else f'{line[: EXPRESSION_TOLD - 1]}…'}"
-    return _FAULT_PHRASES[fault.reason].format(what=fault.what, selector=selector)
+    expression = " ".join(fault.expression.split())
+    if len(expression) > MAX_EXPRESSION_LENGTH:
+        expression = f"{expression[: MAX_EXPRESSION_LENGTH - 1]}…"
+    return _FAULT_PHRASES[fault.reason].format(what=fault.what, selector=f"{fault.source}: {expression}")
 
 
 _FAULT_PHRASES = {

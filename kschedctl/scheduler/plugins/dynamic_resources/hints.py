@@ -25,36 +25,37 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 HEARS_OF_ALLOCATABLE = ByVersion(
-    "whether DynamicResources asks to be told of what nodes offer", (("", False), ("1.34", True))
+    "a change of a node's allocatable resources is a wake-up event",
+    (("", False), ("1.34", True)),
 )
 HEARS_OF_SLICES = ByVersion(
-    "whether DynamicResources asks for ResourceSlices and generated claims", (("", False), ("1.32", True))
+    "ResourceSlices and generated claims are wake-up events",
+    (("", False), ("1.32", True)),
 )
-SLICES_NEED_CLAIMS = ByVersion(
-    "whether ResourceSlices wake only pods all of whose claims are there", (("", True), ("1.33", False))
-)
+SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all exist", (("", True), ("1.33", False)))
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that DynamicResources registers, with their queueing hints."""
+    """Yield the events that DynamicResources registers, with their queueing hints. None without its feature gate."""
     if not gates.enabled("DynamicResourceAllocation"):
         return
-    either = ActionType.ADD | ActionType.UPDATE
-    of_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+    add_or_update = ActionType.ADD | ActionType.UPDATE
+    node_actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
     if HEARS_OF_ALLOCATABLE.at(gates.release):
-        of_nodes |= ActionType.UPDATE_NODE_ALLOCATABLE
-    yield ClusterEventWithHint(NODE, resolve_node_actions(of_nodes, gates))
-    yield ClusterEventWithHint("ResourceClaim", either, partial(is_schedulable_after_claim_change, features=features))
-    of_pods = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
-    yield ClusterEventWithHint("DeviceClass", either)
-    if HEARS_OF_SLICES.at(gates.release):
-        yield ClusterEventWithHint(POD, of_pods, partial(is_schedulable_after_pod_change, features=features))
-        hint = (
-            partial(is_schedulable_after_slice_change, features=features)
-            if SLICES_NEED_CLAIMS.at(gates.release)
-            else None
-        )
-        yield ClusterEventWithHint("ResourceSlice", either, hint)
+        node_actions |= ActionType.UPDATE_NODE_ALLOCATABLE
+    yield ClusterEventWithHint(NODE, resolve_node_actions(node_actions, gates))
+    claim_hint = partial(is_schedulable_after_claim_change, features=features)
+    yield ClusterEventWithHint("ResourceClaim", add_or_update, claim_hint)
+    yield ClusterEventWithHint("DeviceClass", add_or_update)
+    if not HEARS_OF_SLICES.at(gates.release):
+        return
+    pod_hint = partial(is_schedulable_after_pod_change, features=features)
+    yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, pod_hint)
+    if SLICES_NEED_CLAIMS.at(gates.release):
+        slice_hint = partial(is_schedulable_after_slice_change, features=features)
+        yield ClusterEventWithHint("ResourceSlice", add_or_update, slice_hint)
+    else:
+        yield ClusterEventWithHint("ResourceSlice", add_or_update)
 
 
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
@@ -71,7 +72,8 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
         return True
     if not any(_is_same_claim(claim, new) for claim in pod_claims):
         return False
-    return old is None or old.status != new.status or change.differs("status")  # an empty allocation is one
+    # `differs` looks at the written fields, in which an empty allocation differs from none.
+    return old is None or old.status != new.status or change.differs("status")
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
@@ -80,7 +82,7 @@ def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view
 
 
 def is_schedulable_after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether the change is of the pod itself and all of its claims exist."""
+    """Return whether the changed pod is the waiting pod itself and all of its claims now exist."""
     updated: Pod = change.new
     if not is_same_pod(updated, info.pod):
         return False
@@ -104,9 +106,11 @@ def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[Resourc
 
 
 def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
-    """Return whether both claims have the same UID, or the same name if one has no UID."""
+    """Return whether both claims have the same UID, or the same namespace and name if one has no UID."""
     a, b = first.metadata, second.metadata
-    return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
+    if a.uid and b.uid:
+        return a.uid == b.uid
+    return (a.namespace, a.name) == (b.namespace, b.name)
 
 
 def list_claim_names(info: PodInfo) -> list[str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import (
@@ -26,7 +26,7 @@ from kschedctl.api.objects import (
     SelectorRequirement,
 )
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
-from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, ClaimIndex, PoolId
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, ClaimIndex, DeviceId, PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.claims import iter_pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices, TaintRules
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
@@ -47,7 +47,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-ANSWERS_KEPT, FACTS_KEPT = 64, 4096
+MAX_ANSWERS = 64
+MAX_FACTS = 4096
 V = TypeVar("V")
 
 
@@ -55,15 +56,15 @@ class BoundedCache:
     """A cache that drops its oldest entries when it is full."""
 
     def __init__(self, max_entries: int) -> None:
-        self._kept: dict[Hashable, Any] = {}
-        self._most = max_entries
+        self._values: dict[Hashable, Any] = {}
+        self._max_entries = max_entries
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the value for a key, making it on first use."""
-        value: V | None = self._kept.get(key)
+        """Return the value for a key, making it on first use. None is not cached."""
+        value: V | None = self._values.get(key)
         if value is None:
-            drop_oldest_if_full(self._kept, self._most)
-            value = self._kept[key] = make()
+            drop_oldest_if_full(self._values, self._max_entries)
+            value = self._values[key] = make()
         return value
 
 
@@ -71,8 +72,8 @@ class Inventory:
     """The devices and claims of a fork under some feature gates. Raises AllocationError if slices cannot be read.
 
     ``devices`` and ``visible`` hold what slices, taint rules and nodes define, and ``reservations`` the claims'
-    allocations. ``changed`` lists, in order, the pools of devices that were allocated or released later. ``answers``
-    and ``facts`` are shared by pods whose claims request the same.
+    allocations. ``changed_pools`` lists, in order, the pools of devices that were allocated or released later.
+    ``answers`` and ``facts`` are shared by pods whose claims request the same.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -94,32 +95,36 @@ class Inventory:
             (ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim"
         )
         self.reservations = claim_index.copy()
-        self.changed: list[PoolId] = []
-        self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
-        self.answers, self.facts = BoundedCache(ANSWERS_KEPT), BoundedCache(FACTS_KEPT)
-        self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
+        self.changed_pools: list[PoolId] = []
+        self._latest_claims: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
+        """The pod for which `list_pod_claims` was called last, with its claims. None once a claim has changed."""
+        self.answers, self.facts = BoundedCache(MAX_ANSWERS), BoundedCache(MAX_FACTS)
+        self._numbers_by_spec_id: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
 
-    def replaced(self, claim: ResourceClaim) -> None:
-        """Update allocations after a claim of the fork was replaced."""
-        self._latest = None
-        self.changed += [use.id for use in self.reservations.put(claim)]
+    def replace_object(self, claim: ResourceClaim) -> None:
+        """Update the allocations for a claim that replaces one of the fork."""
+        self._latest_claims = None
+        self.changed_pools += [use.id for use in self.reservations.put(claim)]
 
     def list_pod_claims(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
         """Return the pod's claims in order, cached for the latest pod until a claim changes. Raises ClaimError."""
-        if self._latest is None or self._latest[0] is not info:
-            self._latest = info, tuple([claim for _, claim in iter_pod_claims(info.pod, self.claims, self.features)])
-        return self._latest[1]
+        if self._latest_claims is not None:
+            latest_info, claims = self._latest_claims
+            if latest_info is info:
+                return claims
+        claims = tuple([claim for _, claim in iter_pod_claims(info.pod, self.claims, self.features)])
+        self._latest_claims = info, claims
+        return claims
 
     def number_spec(self, claim: ResourceClaim) -> int:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
-        entry = self._specs.get(id(spec))
-        if entry is None:
+        if id(spec) not in self._numbers_by_spec_id:
             number = self._numbers.setdefault(_encode(spec), len(self._numbers))
-            entry = spec, number  # keeping the spec alive keeps its id unique
-            self._specs[id(spec)] = entry
-        return entry[1]
+            self._numbers_by_spec_id[id(spec)] = spec, number  # keeping the spec alive keeps its id unique
+        _, number = self._numbers_by_spec_id[id(spec)]
+        return number
 
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:
@@ -161,19 +166,18 @@ class Inventory:
 
     def build_device_key(self, row: int) -> object:
         """Return a key that is equal for nodes with equivalent devices and equal allocations."""
-        return self.visible.number_visible_devices(row), tuple(
-            map(self._build_allocation_key, self.visible.get_pools(row))
-        )
+        allocations = tuple(map(self._build_allocation_key, self.visible.get_pools(row)))
+        return self.visible.number_visible_devices(row), allocations
 
     def _build_allocation_key(self, pool: Pool) -> object:
         """Return a key for the allocations of a pool, cached until one of them changes."""
         use = self.reservations.get_pool_use(pool.id)
-        marked = use.derived.get(pool)
-        if marked is None:
-            marks = tuple(map(use.state_numbers.get, pool.device_ids)) if use.state_numbers else None
+        key = use.derived.get(pool)
+        if key is None:
+            device_states = tuple(map(use.state_numbers.get, pool.device_ids)) if use.state_numbers else None
             available = tuple(sorted(self.compute_available_counters(pool).items())) if pool.counters else ()
-            marked = use.derived[pool] = marks, available
-        return marked
+            key = use.derived[pool] = device_states, available
+        return key
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask (N,) of the nodes on which a slice or device is available. See `VisibleDevices`."""
@@ -206,13 +210,14 @@ class VisibleDevices:
 
     def __init__(self, devices: Devices, nodes: NodeColumns) -> None:
         self.devices, self.nodes = devices, nodes
-        self._masks: dict[bytes, Bools] = {}
-        self._pools: dict[tuple[int, ...], Pool | None] = {}
-        self._devices: dict[tuple[Pool, ...], tuple[PooledDevice, ...]] = {}
-        self._rows: dict[PoolId, list[int]] = {}
-        self._itself: dict[int, NodeSelector] = {}
-        self._looks: dict[object, int] = {}
-        self._look_of: dict[int, int] = {}
+        # Caches
+        self._masks_by_selector: dict[bytes, Bools] = {}
+        self._pools_by_slices: dict[tuple[int, ...], Pool | None] = {}
+        self._devices_by_pools: dict[tuple[Pool, ...], tuple[PooledDevice, ...]] = {}
+        self._rows_by_pool: dict[PoolId, list[int]] = {}
+        self._selectors_by_row: dict[int, NodeSelector] = {}
+        self._numbers_by_devices: dict[object, int] = {}
+        self._numbers_by_row: dict[int, int] = {}
 
     def get_pools(self, row: int) -> tuple[Pool, ...]:
         """Return the pools that a node sees, including unusable ones, in the order of the search."""
@@ -221,50 +226,52 @@ class VisibleDevices:
     def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
         """Return all devices of the node's pools, in the order of the search."""
         pools = self.get_pools(row)
-        pooled_devices = self._devices.get(pools)
-        if pooled_devices is None:
-            pooled_devices = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
-        return pooled_devices
+        devices = self._devices_by_pools.get(pools)
+        if devices is None:
+            devices = self._devices_by_pools[pools] = tuple(device for pool in pools for device in pool.devices)
+        return devices
 
     def find_rows(self, pool: PoolId) -> list[int]:
         """Return the rows of the nodes that may see a slice of the pool."""
-        rows = self._rows.get(pool)
+        rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
             for indexed_slice in self.devices.by_pool.get(pool, ()):
                 mask |= self._find_slice_nodes(indexed_slice)
-            rows = self._rows[pool] = np.flatnonzero(mask).tolist()
+            rows = self._rows_by_pool[pool] = np.flatnonzero(mask).tolist()
         return rows
 
     def get_node_selector(self, row: int) -> NodeSelector:
         """Return a selector that matches only this node. Every call returns the same object."""
-        selector = self._itself.get(row)
+        selector = self._selectors_by_row.get(row)
         if selector is None:
-            name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
-            selector = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
+            has_name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
+            selector = self._selectors_by_row[row] = NodeSelector((NodeSelectorTerm(match_fields=(has_name,)),))
         return selector
 
     def number_visible_devices(self, row: int) -> int:
         """Return a number that is equal for nodes that see equivalent devices."""
-        number = self._look_of.get(row)
+        number = self._numbers_by_row.get(row)
         if number is None:
             pools = self.get_pools(row)
-            names = [pool.id[1] for pool in pools]
-            local = tuple(
+            pool_names = [name for _, name in (pool.id for pool in pools)]
+            same_names = tuple(map(pool_names.index, pool_names))  # which pools share a name, not the names themselves
+            availability = tuple(
                 self.is_on_node(device, row)
                 for pool in pools
                 for device in pool.devices
                 if device.slice.spec.per_device_node_selection
             )
-            look = local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
-            number = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
+            key = availability, same_names, tuple(pool.shape for pool in pools)
+            number = self._numbers_by_devices.setdefault(key, len(self._numbers_by_devices))
+            self._numbers_by_row[row] = number
         return number
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask (N,) of the nodes on which a slice or device is available.
 
-        These are the node called `name` if it is given, all nodes with `everywhere`, otherwise the nodes that the
-        selector matches. Without any of them, it is available on no node. Raises AllocationError.
+        These are the node called `name` if it is given, or all nodes with `everywhere`, or the nodes that the selector
+        matches. Without any of the three, it is available on no node. Raises AllocationError.
         """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -276,13 +283,13 @@ class VisibleDevices:
         if selector is None:
             return np.zeros(len(self.nodes), np.bool_)
         key = _encode(selector)
-        if key not in self._masks:
+        if key not in self._masks_by_selector:
             compiled = compile_node_selector(selector)
             try:
-                self._masks[key] = match_node_selector(self.nodes, compiled)
+                self._masks_by_selector[key] = match_node_selector(self.nodes, compiled)
             except NodeSelectorError as error:
                 raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
-        return self._masks[key]
+        return self._masks_by_selector[key]
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
         """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
@@ -296,12 +303,12 @@ class VisibleDevices:
     @cached_property
     def _pools_by_row(self) -> list[tuple[Pool, ...]]:
         """The pools that each node sees."""
-        patterns, pattern_of = self._shared_slices
+        slice_sets, set_by_node = self._shared_slices
         pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
         with without_garbage_collection():
-            for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
-                seen = (*self._slices_by_node.get(name, ()), *patterns[pattern])
+            for name, set_index in zip(self.nodes.names, set_by_node.tolist(), strict=True):
+                seen = (*self._slices_by_node.get(name, ()), *slice_sets[set_index])
                 if seen not in pools_by_slices:
                     pools_by_slices[seen] = self._build_pools(seen)
                 pools.append(pools_by_slices[seen])
@@ -318,15 +325,18 @@ class VisibleDevices:
         return tuple(sorted(visible_pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
     def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
-        """Build the pool from the indices of its visible slices, or return the cached one."""
-        if indices not in self._pools:
+        """Build the pool from the indices of its visible slices, or return the cached one.
+
+        Return None for a pool that the driver is replacing by one that the node does not see yet.
+        """
+        if indices not in self._pools_by_slices:
             seen = [self.devices.slices[index] for index in indices]
-            everything = self.devices.by_pool[seen[0].pool]
-            self._pools[indices] = build_pool(seen, everything, self.devices.features)
-        return self._pools[indices]
+            published = self.devices.by_pool[seen[0].pool]
+            self._pools_by_slices[indices] = build_pool(seen, published, self.devices.features)
+        return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
-        """Return whether the slice has shared counters, which every node sees in this version."""
+        """Return whether every node sees the slice, as it does in newer versions if it has shared counters."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(indexed_slice.slice.spec.shared_counters)
@@ -360,14 +370,16 @@ class VisibleDevices:
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
         """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
         indexed_slices = [
-            p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)
+            indexed_slice
+            for indexed_slice in self.devices.relevant
+            if not indexed_slice.slice.spec.node_name and not self._is_visible_everywhere(indexed_slice)
         ]
         if not indexed_slices:
             return [()], np.zeros(len(self.nodes), np.intp)
         masks = np.array([self._find_slice_nodes(indexed_slice) for indexed_slice in indexed_slices])
-        patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
+        distinct_masks, set_by_node = np.unique(masks, axis=1, return_inverse=True)  # distinct columns
         indices = np.array([indexed_slice.index for indexed_slice in indexed_slices])
-        return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
+        return [tuple(indices[is_seen].tolist()) for is_seen in distinct_masks.T], set_by_node.reshape(-1)
 
     def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
         """Return the mask of nodes (N,) that see the slice or one of its devices."""
@@ -375,8 +387,77 @@ class VisibleDevices:
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             return self.find_available_nodes(spec.node_name, spec.all_nodes, spec.node_selector)
         mask = np.zeros(len(self.nodes), np.bool_)
-        for device in indexed_slice.devices if spec.per_device_node_selection else ():
-            mask |= self.find_available_nodes(
-                device.device.node_name, device.device.all_nodes, device.device.node_selector
-            )
+        if spec.per_device_node_selection:
+            for device in indexed_slice.devices:
+                own = device.device
+                mask |= self.find_available_nodes(own.node_name, own.all_nodes, own.node_selector)
         return mask
+
+
+class ClassDevices(NamedTuple):
+    """The devices of a class."""
+
+    total: Counts
+    """The number of devices on each node (N,)."""
+    faulty: Bools
+    """Mask of nodes (N,) with a device for which a selector fails."""
+    rows: dict[DeviceId, list[Rows]]
+    """The rows of the nodes on which each device is available."""
+
+
+def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
+    """Return how many devices of the class each node has, and how many of them are allocated, both (N,).
+
+    Slices count even if their pools are unusable. A node with a device for which a selector fails has no devices.
+    """
+    class_devices = inventory.objects.index(
+        (ClassDevices, device_class.metadata.name, inventory.features),
+        lambda: _find_class_devices(inventory, device_class),
+        of=(inventory.visible, device_class),
+    )
+    state = inventory.state
+    allocated = np.zeros(len(inventory.nodes), np.int64)
+    for device in state.dedicated | state.shared | state.consumed.keys():
+        for rows in class_devices.rows.get(device, ()):
+            allocated[rows] += 1
+    return np.where(class_devices.faulty, 0, class_devices.total), np.where(class_devices.faulty, 0, allocated)
+
+
+def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
+    """Find the devices that the selectors of the class match, on all nodes."""
+    source = f"class {device_class.metadata.name}"
+    selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
+    num_nodes = len(inventory.nodes)
+    class_devices = ClassDevices(np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.bool_), {})
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
+            rows = np.flatnonzero(_find_nodes_with_device(inventory, device))
+            try:
+                if all(inventory.matches_selector(selector, device, shares=False) for selector in selectors):
+                    class_devices.total[rows] += 1
+                    class_devices.rows.setdefault(device.id, []).append(rows)
+            except AllocationError:
+                class_devices.faulty[rows] = True
+    return class_devices
+
+
+def find_device_nodes(inventory: Inventory) -> Bools:
+    """Return the mask of nodes (N,) on which some device is available."""
+    mask = np.zeros(len(inventory.nodes), np.bool_)
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
+            mask |= _find_nodes_with_device(inventory, device)
+    return mask
+
+
+def _find_nodes_with_device(inventory: Inventory, device: PooledDevice) -> Bools:
+    """Return the mask of nodes (N,) on which the device is available.
+
+    Devices of slices without a node are available on all nodes.
+    """
+    spec = device.slice.spec
+    if spec.per_device_node_selection:
+        own = device.device
+        return inventory.find_available_nodes(own.node_name, own.all_nodes, own.node_selector)
+    everywhere = spec.all_nodes or (not spec.node_name and spec.node_selector is None)
+    return inventory.find_available_nodes(spec.node_name, everywhere, spec.node_selector)

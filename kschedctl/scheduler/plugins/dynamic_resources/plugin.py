@@ -40,19 +40,30 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, forbidden, invalid
 from kschedctl.scheduler.framework.declaration import USES_DEVICES, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    ADD_OR_UPDATE,
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, find_backing_classes, is_any_backed
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.framework.version_changes import NotedChange, find_version_changes
-from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger, join_words
-from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
+from kschedctl.scheduler.plugins.dynamic_resources import hints
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     can_be_deallocated,
     find_unavailable_nodes,
     format_claim_key,
+    get_pod_user,
+    release_claims,
+    reserve_claims,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
@@ -60,7 +71,6 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     DevicesUnfit,
     ResourceNotOffered,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims, reserve_claims
 from kschedctl.scheduler.plugins.helper import device_features
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.snapshot.delta import Delta
@@ -97,8 +107,8 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
                 yield invalid("filterTimeout", f"{self.filter_timeout:g}s", "must be zero or positive")
         if self.binding_timeout is not None:
             if not waits_for_binding(gates):
-                both = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus"
-                yield forbidden("bindingTimeout", f"{both} feature gate is disabled")
+                gates_text = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus"
+                yield forbidden("bindingTimeout", f"{gates_text} feature gate is disabled")
             elif self.binding_timeout < 1:
                 yield invalid("bindingTimeout", f"{self.binding_timeout:g}s", "must be at least 1 second")
 
@@ -108,8 +118,8 @@ def waits_for_binding(gates: FeatureGates) -> bool:
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
-LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and what the drivers offer")
-NAMES_TOLD = "the pod is told the names of its generated claims"
+LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and the devices that the drivers publish")
+CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
@@ -117,7 +127,8 @@ UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 SILENT_WITHOUT_CLAIMS = ByVersion(
-    "whether PostFilter says nothing of a pod without resource claims", (("", False), ("1.33", True), ("1.34", False))
+    "PostFilter gives no reason for a pod without resource claims",
+    (("", False), ("1.33", True), ("1.34", False)),
 )
 
 
@@ -150,11 +161,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
         """Return the version changes of all modules of this package."""
         package, _, _ = __name__.rpartition(".")
-        noted = (noted_change.change for noted_change in cls.noted_changes())
-        return (*find_version_changes(package, device_features.__name__), *noted)
+        from_notes = (noted_change.change for noted_change in cls.noted_changes())
+        return (*find_version_changes(package, device_features.__name__), *from_notes)
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
+        """Return the changes that are known only from release notes."""
         return NOTED
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
@@ -165,12 +177,11 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> Self:
         """Build the plugin. Arguments are ignored in versions in which it has none."""
-        return cls(
-            args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.from_gates(gates)
-        )
+        own_args = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
+        return cls(own_args, Features.from_gates(gates))
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds that the pod's claims depend on."""
+        """Yield the kinds with unread objects that could change the results for the pod's claims."""
         if not view.objects.gaps:
             return
         from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
@@ -185,10 +196,11 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield from iter_pattern_doubts(self.name, info, view, self.features)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return claims.events_to_register(gates, self.features)
+        """Yield the events that can make a rejected pod schedulable, with their queueing hints."""
+        return hints.events_to_register(gates, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Keep the pod out of the queue until all of its claims exist."""
+        """Return success if all of the pod's claims exist. Other pods are kept out of the queue."""
         if not info.spec.resource_claims:
             return SUCCESS
         try:
@@ -205,32 +217,40 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if evaluation is None:
             return PRE_FILTER_SKIP
-        named = self.features.node_allocatable  # its reasons have names of claims
-        return PreFilterResult(state=evaluation, like=None if named else evaluation.like)
+        if self.features.node_allocatable:  # not shared between pods, because its reasons name their claims
+            return PreFilterResult(state=evaluation)
+        return PreFilterResult(state=evaluation, like=evaluation.like)
 
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections of nodes that cannot provide the devices or, if these stand for node resources, have
-        no room.
+        """Yield the rejections of nodes that cannot provide the pod's devices.
+
+        With DRANodeAllocatableResources, nodes without room for devices that stand for node resources are rejected
+        as well.
         """
         evaluation = require_state(state, "not found")
-        decided = None
-        if self.features.node_allocatable:
-            from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
+        if not self.features.node_allocatable:
+            for mask, outcome in evaluation.list_rejections():
+                yield Rejection(mask, outcome.code, outcome.reason, evaluation.explain_rejection)
+            return
+        from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
 
-            decided = np.zeros(len(view.nodes), np.bool_)
-            for mask, outcome in node_allocatable.reject_shared_claims(evaluation, view, delta):
-                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
-                decided |= mask
-            lacking = node_allocatable.reject_insufficient_nodes(evaluation, info, view, delta)
-            for mask, outcome in lacking:
-                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
-            decided = np.logical_or.reduce([decided, *(mask for mask, _ in lacking)])
+        decided = np.zeros(len(view.nodes), np.bool_)
+        for mask, outcome in node_allocatable.list_shared_claim_rejections(evaluation, view, delta):
+            yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+            decided |= mask
+        insufficient = node_allocatable.list_insufficiency_rejections(evaluation, info, view, delta)
+        for mask, outcome in insufficient:  # one node can lack several resources, each of which is a reason
+            yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+        for mask, _ in insufficient:
+            decided |= mask
         for mask, outcome in evaluation.list_rejections():
-            undecided = mask if decided is None else mask & ~decided
-            yield Rejection(undecided, outcome.code, outcome.reason, evaluation.explain_rejection)
+            yield Rejection(mask & ~decided, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Report which of the pod's claims upstream would release after no node passed."""
+        """Return a failure with the reason that upstream gives for what it does to the pod's claims.
+
+        Nothing is changed here, since no node is nominated. Raises PluginError if PreFilter did not run.
+        """
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
@@ -238,10 +258,11 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         evaluation = cycle.pre_filter.find_state(DynamicResources)
         if evaluation is None:
             return _build_unschedulable_result(NOTHING_TO_DEALLOCATE)
-        ended = find_unavailable_nodes(cycle, self.name)
+        unavailable = find_unavailable_nodes(cycle, self.name)
         pod_claims = evaluation.claims.own_claims
-        blocking = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & ended).any()]
-        if any(can_be_deallocated(pod_claims[i], cycle.info.pod) for i in blocking if i < len(pod_claims)):
+        blocking = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & unavailable).any()]
+        blocking_own_claims = [pod_claims[i] for i in blocking if i < len(pod_claims)]
+        if any(can_be_deallocated(claim, cycle.info.pod) for claim in blocking_own_claims):
             return _build_unschedulable_result(DEALLOCATED)
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
@@ -253,23 +274,29 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return _build_unschedulable_result(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
-        evaluation: Evaluation | None = state if self.features.prioritized_list else None
-        return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.compute_scores(rows)
+        """Return the scores of the nodes in `rows`, which are 0 without DRAPrioritizedList."""
+        if state is None or not self.features.prioritized_list:
+            return np.zeros(len(rows), np.int64)
+        return state.compute_scores(rows)
 
     def normalize(self, state: Evaluation | None, scores: Scores) -> Scores:
+        """Scale the scores so that the highest one is 100."""
         return normalize_by_max(scores)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Evaluation | None) -> Changes:
+        """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod."""
         return {"ResourceClaim": reserve_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        """Return the claims of deleted pods without their reservations."""
+        """Return the claims of the deleted pods at `positions` without their reservations."""
         claims = view.objects.of("ResourceClaim")
-        deleted_pods = {get_pod_user(view.pods.objects[position]) for position in positions} if claims else set()
+        if not claims:
+            return {"ResourceClaim": []}
+        deleted_pods = {get_pod_user(view.pods.objects[position]) for position in positions}
         return {"ResourceClaim": list(release_claims(claims, deleted_pods))}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
-        """Return the devices that each unallocated claim would get on the node."""
+        """Return the devices that each unallocated claim would get on the node. Nothing without claims."""
         if state is None:
             return Reservation()
         names = map(format_claim_key, state.claims.to_allocate)
@@ -278,35 +305,36 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def _evaluate(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """Evaluate the pod's claims, or return None if it needs no devices. Raises ClaimError and PluginError."""
         if not info.spec.resource_claims and not self.features.workload_claims:
-            extended = self.features.extended_resource and view.objects.of("DeviceClass")
-            if not extended:
+            can_be_backed = self.features.extended_resource and view.objects.of("DeviceClass")
+            if not can_be_backed:
                 return None
         evaluation: Evaluation | None = _import_pre_filter().evaluate_claims(info, view, self.features, *self.timeouts)
         return evaluation
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        names = claims.list_claim_names(info)
-        claim_change = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
-        freed = "any claim gives its devices back"
-        yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, f"{claim_change}, or {freed}" if claim_change else freed)
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
+        names = hints.list_claim_names(info)
+        claim_change = "any claim releases its devices"
+        if names:
+            claim_change = f"claim {join_words(names, 'or')} is created or its status changes, or {claim_change}"
+        yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, claim_change)
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, CLAIM_NAMES_RECORDED)
         yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, "a DeviceClass is added or changed")
         yield WakeTrigger("ResourceSlice", ADD_OR_UPDATE, "devices are published or change (ResourceSlice)")
-        of_nodes = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        yield WakeTrigger(NODE, of_nodes, "a node is added, or its labels or what it offers change")
+        node_actions = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        yield WakeTrigger(NODE, node_actions, "a node is added, or its labels or allocatable resources change")
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield descriptions of the changes that create the pod's missing claims, without which it does not enter
-        the queue.
-        """
-        if names := claims.list_claim_names(info):
-            all_there = "" if len(info.spec.resource_claims) == 1 else ", and then all of its claims are there"
-            yield WakeTrigger("ResourceClaim", ADD, f"claim {join_words(names, 'or')} is created{all_there}")
+        """Yield a description of each change that creates a missing claim, which lets the pod enter the queue."""
+        names = hints.list_claim_names(info)
+        if names:
+            condition = "" if len(info.spec.resource_claims) == 1 else ", and the pod's other claims exist"
+            yield WakeTrigger("ResourceClaim", ADD, f"claim {join_words(names, 'or')} is created{condition}")
         if any(claim.resource_claim_name is None for claim in info.spec.resource_claims):
-            yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
+            yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, CLAIM_NAMES_RECORDED)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        """Return an empty fragment, or None for a pod with claims because its result cannot be reused."""
         return None if info.spec.resource_claims else {}
 
 
@@ -330,14 +358,16 @@ def requests_devices(info: PodInfo, view: Fork) -> bool:
 
 NOTED = tuple(
     NotedChange(
-        ByVersion(f"what gate {gate} does", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"),
+        ByVersion(
+            f"effect of the gate {gate}", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"
+        ),
         Effect.EITHER,
         requests_devices,
         gate,
     )
     for gate in ("DRADerivedAttributes", "DRADeviceCompatibilityGroups")
 )
-"""Changes known only from the release notes of 1.37. They came after the source that could be read (1 July 2026).
+"""Changes known only from the release notes of 1.37. They are newer than the source that could be read (1 July 2026).
 
 Upstream: structured/internal/{stable,incubating,experimental} in staging/src/k8s.io/dynamic-resource-allocation.
 """

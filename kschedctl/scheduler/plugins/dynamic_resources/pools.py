@@ -123,32 +123,32 @@ def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlic
 
 
 class Allocatability(StrEnum):
-    """The kinds of devices that a rule distinguishes by whether they can be allocated."""
+    """Whether a version can allocate certain devices."""
 
     ALLOCATABLE = "can be allocated"
-    UNALLOCATABLE = "cannot be"
+    UNALLOCATABLE = "cannot be allocated"
 
 
 INCOMPLETE = ByVersion(
-    "devices of a pool of which a node does not see all slices",
+    "devices of a pool while a node does not see all of its slices",
     (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
 NEWER_SLICES = ByVersion(
-    "how often more a slice of a newer generation counts that is found after an older one", (("", 1), ("1.32", 0))
+    "number of slices counted too many if a newer generation follows an older one", (("", 1), ("1.32", 0))
 )
-CHECKS_NAMES = ByVersion("whether pools in which two devices share a name are refused", (("", False), ("1.32", True)))
+CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "the slice"
-    POOL = "the pool"
+    SLICE = "those of the slice"
+    POOL = "those of the pool"
 
 
 COUNTER_SCOPE = ByVersion(
-    "for the devices of what the shared counters of a ResourceSlice are there",
+    "devices that can consume the shared counters of a ResourceSlice",
     (("", CounterScope.SLICE), ("1.35", CounterScope.POOL)),
 )
 
@@ -158,19 +158,9 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
 
     Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
     """
-    outdated = seen[0].slice.spec.pool.generation < max(
-        indexed_slice.slice.spec.pool.generation for indexed_slice in seen
-    )
-    seen = select_newest_generation(seen)
-    partitionable = features.partitionable_devices
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
-        count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
-        missing = count != seen[0].slice.spec.pool.resource_slice_count
-        pool = _build_pool_with_slice_counters(_sort_by_name(seen), partitionable)
-        if pool.invalid:  # the search comes to its devices all the same
-            devices = tuple(device for indexed_slice in _sort_by_name(seen) for device in indexed_slice.devices)
-            pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
-        return replace(pool, incomplete=missing)
+        return _build_pool_before_1_35(seen, features)
+    seen = select_newest_generation(seen)
     first = seen[0].slice.spec.pool
     invisible_slices: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:
@@ -181,11 +171,26 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
         ]
         if len(current) != first.resource_slice_count:
             return Pool(seen[0].pool, incomplete=True)
-        named = {indexed_slice.slice.metadata.name for indexed_slice in seen}
+        visible_names = {indexed_slice.slice.metadata.name for indexed_slice in seen}
         invisible_slices = [
-            indexed_slice for indexed_slice in current if indexed_slice.slice.metadata.name not in named
+            indexed_slice for indexed_slice in current if indexed_slice.slice.metadata.name not in visible_names
         ]
-    return _build_complete_pool(_sort_by_name(seen), invisible_slices, partitionable)
+    return _build_complete_pool(_sort_by_name(seen), invisible_slices, features.partitionable_devices)
+
+
+def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
+    """Build a pool from its visible slices alone. Incomplete and invalid pools keep their devices."""
+    newest = select_newest_generation(seen)
+    slice_count = len(newest)
+    if seen[0].slice.spec.pool.generation < newest[0].slice.spec.pool.generation:
+        slice_count += NEWER_SLICES.at(features.release)
+    incomplete = slice_count != newest[0].slice.spec.pool.resource_slice_count
+    newest = _sort_by_name(newest)
+    pool = _build_pool_with_slice_counters(newest, features.partitionable_devices)
+    if pool.invalid:  # the search visits the devices of an invalid pool as well
+        devices = tuple(device for indexed_slice in newest for device in indexed_slice.devices)
+        pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
+    return replace(pool, incomplete=incomplete)
 
 
 def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
@@ -194,12 +199,17 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
 
 
 def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
-    """Build a pool in which counters are shared within each slice, as before 1.35."""
+    """Build a pool in which counters are shared within each slice, as before 1.35.
+
+    The pool is invalid and has no devices if two of them have the same name.
+    """
     id = seen[0].pool
     devices = tuple(device for indexed_slice in seen for device in indexed_slice.devices)
     fault = _find_duplicate_name(devices)
-    if fault or not partitionable:
-        return Pool(id, () if fault else devices, invalid=fault)
+    if fault:
+        return Pool(id, invalid=fault)
+    if not partitionable:
+        return Pool(id, devices)
     counters = {}
     for indexed_slice in seen:
         for shared_counter in indexed_slice.slice.spec.shared_counters:
@@ -217,51 +227,66 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 def _build_complete_pool(
     seen: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a complete pool and check its device names and counters."""
+    """Build a complete pool. It is invalid and has no devices if device names or counters are faulty.
+
+    With ``partitionable``, slices with shared counters have no devices.
+    """
     id = seen[0].pool
     with_devices = [
         indexed_slice for indexed_slice in seen if not (partitionable and indexed_slice.slice.spec.shared_counters)
     ]
     devices = tuple(device for indexed_slice in with_devices for device in indexed_slice.devices)
     fault = _find_duplicate_name(devices)
-    if fault or not partitionable:
-        return Pool(id, () if fault else devices, invalid=fault)
-    counters, fault = _read_counters(seen)
-    everything = (*devices, *(device for indexed_slice in invisible_slices for device in indexed_slice.devices))
-    fault = fault or _find_unknown_counter(everything, counters)
     if fault:
         return Pool(id, invalid=fault)
-    return Pool(id, devices, counters, tuple(device for device in everything if device.consumes))
+    if not partitionable:
+        return Pool(id, devices)
+    counters, fault = _read_counters(seen)
+    all_devices = (*devices, *(device for indexed_slice in invisible_slices for device in indexed_slice.devices))
+    fault = fault or _find_unknown_counter(all_devices, counters)
+    if fault:
+        return Pool(id, invalid=fault)
+    return Pool(id, devices, counters, tuple(device for device in all_devices if device.consumes))
 
 
 COUNTS_SHARES = ByVersion(
-    "whether a device of which others have shares uses up the counters of its pool",
+    "a device with shares in use consumes the counters of its pool",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return the pool's counters minus those that allocated devices consume."""
-    holds = state.is_allocated if COUNTS_SHARES.at(release) else state.dedicated.__contains__
-    remaining = dict(pool.counters or {})
-    for device in pool.consumers if remaining else ():
-        if holds(device.id):
-            for counter, amount in device.consumes.items():
-                if counter in remaining:
-                    remaining[counter] -= amount
+    """Return the pool's counters minus those that allocated devices consume.
+
+    Devices of which only shares are allocated count in newer versions.
+    """
+    if not pool.counters:
+        return {}
+    counts_shares = COUNTS_SHARES.at(release)
+    remaining = dict(pool.counters)
+    for device in pool.consumers:
+        is_counted = state.is_allocated(device.id) if counts_shares else device.id in state.dedicated
+        if not is_counted:
+            continue
+        for counter, amount in device.consumes.items():
+            if counter in remaining:
+                remaining[counter] -= amount
     return remaining
 
 
 def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
     """Return an error message if two devices have the same name, else an empty string."""
-    names = [device.device.name for device in devices]
-    again = (name for i, name in enumerate(names) if name in names[:i])
-    return f"duplicate device name {next(again)}" if len(set(names)) < len(names) else ""
+    names: set[str] = set()
+    for device in devices:
+        if device.device.name in names:
+            return f"duplicate device name {device.device.name}"
+        names.add(device.device.name)
+    return ""
 
 
 def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
-    """Return the counters of the slices, and an error message if two sets have the same name."""
+    """Return the counters of the slices, or no counters and an error message if two sets have the same name."""
     sets: dict[str, Mapping[str, int]] = {}
     for indexed_slice in slices:
         for counters in indexed_slice.slice.spec.shared_counters:

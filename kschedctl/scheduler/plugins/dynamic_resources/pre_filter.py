@@ -7,7 +7,7 @@ staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go (v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -43,7 +43,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
+HAS_ALTERNATIVES = ByVersion("a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
 def list_pod_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
@@ -63,65 +63,72 @@ class ExtendedResourceDemand(NamedTuple):
 def evaluate_claims(
     info: PodInfo, view: Fork, features: Features, filter_timeout: float, binding_timeout: float
 ) -> Evaluation | None:
-    """Evaluate the pod's claims, or return None if it needs no devices. Raises ClaimError and PluginError.
+    """Prepare the evaluation of the pod's claims on all nodes, or return None if it needs no devices.
 
-    Timeouts are in seconds, 0 for none.
+    Timeouts are in seconds, 0 for none. Raises ClaimError and PluginError.
     """
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)
     if features.workload_claims:
-        find_pod_group(info.pod, inventory)
+        find_pod_group(info.pod, inventory)  # raises if the group is missing
+
+    # The extended resources that devices have to provide, computed once for pods and claims with equal specs.
     spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
-    compute_demand = partial(_compute_extended_demand, info, pod_claims, inventory)
+    compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:
         extended_demand = compute_demand()
     else:
         extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
-    extended = _get_extended_claim(info.pod, inventory) if extended_demand.resources else None
+    extended = _find_or_build_extended_claim(info.pod, inventory) if extended_demand.resources else None
     claims = PodClaims(pod_claims, extended)
-    held = {
+    allocated_claims = {
         i: _build_allocated_claim(claim, inventory, binding_timeout)
         for i, claim in enumerate(claims.all)
         if claim.status.allocation
     }
-    named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    like = None if held or named else (spec_numbers, extended_demand, filter_timeout)
+
+    # Pods share results only if none of their claims exists in a state of its own.
+    like = None
+    has_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+    if not allocated_claims and not has_extended_claim:
+        like = spec_numbers, extended_demand, filter_timeout
     return Evaluation(
         inventory,
         info.pod,
         claims=claims,
-        allocated_claims=held,
+        allocated_claims=allocated_claims,
         resources=extended_demand.resources,
         like=like,
         seconds=filter_timeout,
     )
 
 
-def _compute_extended_demand(
+def _check_classes_and_compute_demand(
     info: PodInfo, pod_claims: Iterable[ResourceClaim], inventory: Inventory
 ) -> ExtendedResourceDemand:
     """Check the device classes of unallocated claims, and return the extended resources requested from devices.
 
-    Raises ClaimError and PluginError.
+    The demand is empty if no DeviceClass backs a requested resource. Raises ClaimError and PluginError.
     """
     for claim in pod_claims:
         if claim.status.allocation is None:
             _check_classes(claim, inventory)
     classes = inventory.classes_by_resource
-    requests = {} if _list_requested_resources(info.spec).isdisjoint(classes) else _get_requests(info)
+    requests: Mapping[str, int] = {}
+    if not _list_requested_resources(info.spec).isdisjoint(classes):
+        requests = _compute_spec_requests(info)
     if not is_any_backed(requests, classes):
         return ExtendedResourceDemand((), b"")
+    resources = tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)])
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
     ]
-    return ExtendedResourceDemand(
-        tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)]), _encode(containers)
-    )
+    return ExtendedResourceDemand(resources, _encode(containers))
 
 
-def _get_extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
+def _find_or_build_extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
     """Return the extended resource claim of an earlier attempt, or an empty one."""
     return find_extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
 
@@ -132,20 +139,23 @@ def _list_requested_resources(spec: PodSpec) -> set[str]:
     return requests.union(spec.overhead, spec.resources.requests if spec.resources else ())
 
 
-def _get_requests(info: PodInfo) -> dict[str, int]:
-    """Return the pod's requests."""
+def _compute_spec_requests(info: PodInfo) -> dict[str, int]:
+    """Compute the pod's requests as its spec has them, with those of the pod level but without its status."""
     return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
 def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: float) -> AllocatedClaim:
-    """Build an allocated claim with the nodes on which it cannot be used. Raises PluginError."""
+    """Build an allocated claim with the nodes on which it cannot be used, which are all if its devices fail.
+
+    Raises PluginError.
+    """
     unselected = _find_unselected_nodes(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
     return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(format_claim_key(claim), failure))
 
 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
-    """Check that the claim's device classes exist. Raises ClaimError and PluginError."""
+    """Raise ClaimError if a device class of the claim does not exist, and PluginError for an unsupported request."""
     for request in claim.spec.devices.requests:
         for name, class_name in _iter_class_names(claim, request, inventory.features):
             if not class_name:
@@ -168,7 +178,10 @@ def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and class of a request, or of each of its alternatives. Raises ClaimError."""
+    """Yield the name and class of a request, or of each of its alternatives. Raises ClaimError.
+
+    The class is empty if the version does not support requests with alternatives.
+    """
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
         return
@@ -178,14 +191,13 @@ def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Fe
     location = f"resource claim {format_claim_key(claim)}, request {request.name}"
     if not request.first_available:
         raise ClaimError(f"{location}: unknown request type")
-    elif not features.prioritized_list:
+    if not features.prioritized_list:
         raise ClaimError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
-    else:
-        for alternative in request.first_available:
-            yield f"{request.name}/{alternative.name}", alternative.device_class_name
+    for alternative in request.first_available:
+        yield f"{request.name}/{alternative.name}", alternative.device_class_name
 
 
-SCHEDULING_GROUP = "scheduling.k8s.io"
+SCHEDULING_API_GROUP = "scheduling.k8s.io"
 
 
 def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
@@ -199,7 +211,7 @@ def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
     for group in inventory.pod_groups:
         if (group.metadata.namespace, group.metadata.name) == (pod.metadata.namespace, name):
             return group
-    raise ClaimError(f'podgroup.{SCHEDULING_GROUP} "{name}" not found')
+    raise ClaimError(f'podgroup.{SCHEDULING_API_GROUP} "{name}" not found')
 
 
 def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
@@ -210,18 +222,18 @@ def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     group = find_pod_group(pod, inventory)
     if group is None:
         return False
-    members = view.pods.where(
-        lambda info: (
-            info.namespace == pod.metadata.namespace and find_pod_group_name(info.pod) == find_pod_group_name(pod)
-        )
+    namespace, group_name = group.metadata.namespace, group.metadata.name
+    is_member = view.pods.where(
+        lambda info: info.namespace == namespace and find_pod_group_name(info.pod) == group_name
     )
-    if (members[view.pods.info] & (view.node >= 0)).any():
+    has_node = view.node >= 0
+    if (is_member[view.pods.info] & has_node).any():
         return False
     return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_group_claims(group, inventory))
 
 
 def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
-    """Yield the claims of the group. Raises PluginError if one does not exist."""
+    """Yield the claims that the group names or owns. Raises PluginError if a claim does not exist."""
     for reference in group.spec.resource_claims:
         name = _find_group_claim_name(group, reference)
         if name is None:
@@ -234,7 +246,10 @@ def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[Resour
 
 
 def _find_group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
-    """Return the name of the group's claim, or None if the reference needed no claim. Raises PluginError."""
+    """Return the name of the referenced claim, or None if the reference needed no claim.
+
+    Raises PluginError if the claim is not created yet or the reference is unsupported.
+    """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     location = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
@@ -253,6 +268,8 @@ def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:
 
 def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
     """Return whether the claim is reserved for the pod or its group."""
-    group = (SCHEDULING_GROUP, "podgroups", find_pod_group_name(pod))
-    users = claim.status.reserved_for
-    return any(user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == group for user in users)
+    group = (SCHEDULING_API_GROUP, "podgroups", find_pod_group_name(pod))
+    return any(
+        user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == group
+        for user in claim.status.reserved_for
+    )

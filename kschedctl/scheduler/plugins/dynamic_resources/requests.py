@@ -48,13 +48,13 @@ MAX_RESULTS = 32
 class TooManyResults(StrEnum):
     """The consequence if a request would give its claim more devices than a claim can hold."""
 
-    REQUEST_FAILS = "it is not met"
-    REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
-    NEXT_ALTERNATIVE = "its next alternative is tried at once"
+    REQUEST_FAILS = "fails"
+    REQUEST_FAILS_COUNTING_TWICE = "fails, and its devices count twice"
+    NEXT_ALTERNATIVE = "continues with its next alternative"
 
 
 TOO_MANY_RESULTS = ByVersion(
-    "what follows when a request would give its claim more devices than it can hold",
+    "a request that would exceed the maximum number of devices of its claim",
     (
         ("", TooManyResults.REQUEST_FAILS),
         ("1.33", TooManyResults.REQUEST_FAILS_COUNTING_TWICE),
@@ -63,7 +63,7 @@ TOO_MANY_RESULTS = ByVersion(
     ),
     "#131662 and #130593, structured/allocator.go",
 )
-"""Up to 1.32 a search cannot come to this: without alternatives it is known from the start how many devices it takes.
+"""Up to 1.32 this cannot happen in a search: without alternatives, the number of devices is known from the start.
 
 With 1.33.0 a request for more than 16 devices is met on no node.
 """
@@ -118,9 +118,9 @@ class Request:
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
         """Return the device's first taint that the request does not tolerate, or None."""
         for taint in device.taints:
-            if taint.effect in HARD_EFFECTS and not any(
-                _tolerates(toleration, taint) for toleration in self.tolerations
-            ):
+            if taint.effect not in HARD_EFFECTS:
+                continue
+            if not any(_tolerates(toleration, taint) for toleration in self.tolerations):
                 return taint
         return None
 
@@ -147,14 +147,14 @@ class ClaimRequests:
 
 
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
-    """Read the requests of a claim, with the checks that the allocator makes before it looks at devices.
+    """Read the requests and constraints of a claim, and check them as the allocator does before it looks at devices.
 
     Raises AllocationError.
     """
     requests = tuple(_read_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
-        distinct = constraint.distinct_attribute is not None and features.newer_allocator
-        if constraint.match_attribute is None and not distinct:
+        is_distinct = constraint.distinct_attribute is not None and features.newer_allocator
+        if constraint.match_attribute is None and not is_distinct:
             raise AllocationError(
                 f"claim {format_claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
@@ -164,21 +164,25 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
 def _read_alternatives(
     claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
 ) -> tuple[Request, ...]:
-    """Read the alternatives of a request. Raises AllocationError."""
-    location = f"claim {format_claim_key(claim)}, request {request.name}"
+    """Read the alternatives of a request, which is an exact request's only alternative. Raises AllocationError.
+
+    The result is empty if the request is of an unknown type.
+    """
+    claim_label = f"claim {format_claim_key(claim)}"
     if request.first_available and not features.prioritized_list:
-        raise AllocationError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
-    subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
-    parent = request.name if request.first_available else ""
+        problem = "has subrequests, but the DRAPrioritizedList feature is disabled"
+        raise AllocationError(f"{claim_label}, request {request.name}: {problem}")
+    subrequests: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
+    if not subrequests and request.exactly:
+        subrequests = (request.exactly,)
     if features.newer_allocator and not features.consumable_capacity:
         for sub in subrequests:
-            if sub.capacity is not None:
-                request_label = (
-                    f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
-                )
-                reason = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-                raise AllocationError(f"claim {format_claim_key(claim)}, {request_label}: {reason}")
-    return tuple(_read_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
+            if sub.capacity is None:
+                continue
+            label = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
+            problem = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            raise AllocationError(f"{claim_label}, {label}: {problem}")
+    return tuple(_read_request(claim, request.name, sub, classes, features) for sub in subrequests)
 
 
 def _read_request(
@@ -192,22 +196,23 @@ def _read_request(
 
     ``request_name`` is the name of the exact request, or of the request whose list contains ``source``.
     """
+    name, parent, admin_access = request_name, "", None
     if isinstance(source, DeviceSubRequest):
-        name, parent, admin = source.name, request_name, None
+        name, parent = source.name, request_name
     else:
-        name, parent, admin = request_name, "", source.admin_access
+        admin_access = source.admin_access
     location = f"claim {format_claim_key(claim)}, request {name}"
     for i, selector in enumerate(source.selectors):
         if selector.cel is None:
             raise AllocationError(f"{location}, selector #{i}: CEL expression empty (unsupported selector type?)")
-    if admin is not None and not features.admin_access:
+    if admin_access is not None and not features.admin_access:
         raise AllocationError(f"{location}: admin access is requested, but the feature is disabled")
     if not source.device_class_name:
         raise AllocationError(f"{location}: missing device class name (unsupported request type?)")
     device_class = classes.get(source.device_class_name)
     if device_class is None:
-        absent = f'deviceclass.resource.k8s.io "{source.device_class_name}" not found'
-        raise AllocationError(f"{location}: could not retrieve device class {source.device_class_name}: {absent}")
+        problem = f'deviceclass.resource.k8s.io "{source.device_class_name}" not found'
+        raise AllocationError(f"{location}: could not retrieve device class {source.device_class_name}: {problem}")
     mode = source.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
         raise AllocationError(f"{location}: unsupported count mode {mode}")
@@ -221,7 +226,7 @@ def _read_request(
             *_list_expressions(f"claim {format_claim_key(claim)}", source),
         ),
         tolerations=source.tolerations,
-        admin_access=admin,
+        admin_access=admin_access,
         capacity=_parse_capacity_requests(source.capacity, location),
     )
 
@@ -230,18 +235,21 @@ def _list_expressions(
     source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
 ) -> tuple[Expression, ...]:
     """Return the CEL selectors of a class or request."""
-    selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
-    numbered = enumerate(selectors)
     of_class = isinstance(holder, DeviceClass)
+    selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     return tuple(
-        Expression(f"{source}: selector #{i}", s.cel.expression, of_class) for i, s in numbered if s.cel is not None
+        Expression(f"{source}: selector #{i}", selector.cel.expression, of_class)
+        for i, selector in enumerate(selectors)
+        if selector.cel is not None
     )
 
 
 def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
-    """Parse the requested capacities. Raises InputError."""
+    """Parse the requested capacities by name. Raises InputError, which names the `location`."""
+    if capacity is None:
+        return {}
     try:
-        return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
+        return {name: parse(str(text)) for name, text in capacity.requests.items()}
     except QuantityError as error:
         raise InputError(error.what, where=location, hint=error.hint) from None
 
@@ -282,30 +290,39 @@ def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation
     """Raise AllocationError if a device's node selector has several terms, which upstream cannot combine."""
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:
-            name, local, selector = _find_node_restriction(result.device)
-            if name is not None or local:
-                break
-            terms = len(selector.node_selector_terms) if selector else 0
+            restriction = _get_node_restriction(result.device)
+            if restriction.is_single_node:
+                break  # upstream does not look at the selectors of later devices
+            terms = len(restriction.selector.node_selector_terms) if restriction.selector else 0
             if terms > 1:
                 problem = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
                 raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {problem}")
 
 
-def _find_node_restriction(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
-    """Return the device's node name, its flag to bind to the allocated node, and its node selector."""
+class NodeRestriction(NamedTuple):
+    """The nodes on which an allocated device can be used."""
+
+    is_single_node: bool
+    """Whether the device can be used only on the node of its allocation."""
+    selector: NodeSelector | None
+    """The selector of other nodes, None if there is no restriction by selector."""
+
+
+def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
+    """Return the restriction by the device or, if nodes are not selected per device, by its slice."""
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec
-    return holder.node_name, bool(device.binds_to_node), holder.node_selector
+    return NodeRestriction(holder.node_name is not None or bool(device.binds_to_node), holder.node_selector)
 
 
 def _build_device_result(
     result: AllocatedDevice, pooled: PooledDevice, features: Features
 ) -> DeviceRequestAllocationResult:
-    """Build the result for one device."""
+    """Build the result for one device. Binding conditions are left out if the version does not support them."""
     driver, pool, name = pooled.id
     device, request = pooled.device, result.request
     consumed = result.consumed or {}
-    conditions = features.binding_conditions
+    with_conditions = features.binding_conditions
     return DeviceRequestAllocationResult(
         request=request.full_name,
         driver=driver,
@@ -314,33 +331,36 @@ def _build_device_result(
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
         consumed_capacity={capacity: str(quantity) for capacity, quantity in consumed.items()},
-        binding_conditions=device.binding_conditions if conditions else (),
-        binding_failure_conditions=device.binding_failure_conditions if conditions else (),
+        binding_conditions=device.binding_conditions if with_conditions else (),
+        binding_failure_conditions=device.binding_failure_conditions if with_conditions else (),
     )
 
 
 def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector) -> NodeSelector | None:
     """Build the selector for the nodes on which all devices can be used, or None for any node.
 
-    A device that is local to its node restricts the selector to this node.
+    If a device can be used only on the node of its allocation, this is `own_node`.
     """
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
     for pooled in devices:
-        name, local, selector = _find_node_restriction(pooled)
-        if name is not None or local:
+        restriction = _get_node_restriction(pooled)
+        if restriction.is_single_node:
             return own_node
-        for term in selector.node_selector_terms if selector else ():
-            _extend_requirements(fields, term.match_fields)
-            _extend_requirements(expressions, term.match_expressions)
+        if restriction.selector is not None:
+            for term in restriction.selector.node_selector_terms:
+                _append_new_requirements(fields, term.match_fields)
+                _append_new_requirements(expressions, term.match_expressions)
     if not (fields or expressions):
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
 
 
-def _extend_requirements(requirements: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
-    """Append the requirements that are not in the list yet."""
-    for new in more:
+def _append_new_requirements(
+    requirements: list[SelectorRequirement], candidates: Iterable[SelectorRequirement]
+) -> None:
+    """Append the candidates that are not in the list yet, in place. The order of values does not matter."""
+    for new in candidates:
         if not any(
             (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))
             for old in requirements

@@ -9,10 +9,10 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 STEPS_PER_SECOND = 1_200_000
-"""Devices that upstream tries per second. In the default of ten seconds it tries 2**23, but not 2**24."""
+"""Devices that upstream tries per second. In the default time limit of ten seconds it tries 2**23, but not 2**24."""
 MAX_STEPS = 500_000
 """The number of devices after which a search is given up here."""
-UNDECIDED = f"whether devices can be allocated is not decided after {MAX_STEPS:,} steps of the search"
+UNDECIDED = f"the search for devices was given up after {MAX_STEPS:,} steps without a result"
 FILTER_SECONDS = 10.0
 """The default of DynamicResources' filterTimeout."""
 
@@ -21,11 +21,11 @@ class DeviceSearchOrder(StrEnum):
     """The order in which the newer allocator tries several devices for one request."""
 
     ANY = "any"
-    DEVICE_ORDER = "that of the devices"
+    DEVICE_ORDER = "the order of the devices"
 
 
 SEARCH_ORDER = ByVersion(
-    "in which order its newer allocator tries several devices for a request",
+    "order in which the newer allocator tries devices for a request",
     (("", DeviceSearchOrder.ANY), ("1.36", DeviceSearchOrder.DEVICE_ORDER)),
 )
 
@@ -47,26 +47,32 @@ class StepLimit:
     def __init__(self, seconds: float, features: Features) -> None:
         self.max_steps = int(seconds * STEPS_PER_SECOND) if seconds else None
         self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
-        self.tried = self.in_vain = 0
+        """The number of steps after which upstream's search times out, or None."""
+        self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
+        """Whether upstream tries the devices for a request in every order."""
+        self.tried = 0
+        """The number of steps taken here."""
+        self.in_vain = 0
 
     def count_step(self) -> None:
-        """Count a tried device. Raises SearchTimeoutError."""
+        """Count a tried device. Raises SearchTimeoutError if upstream, or the search here, has taken too many steps."""
         self.tried += 1
         self._check_limit()
         if self.tried > MAX_STEPS:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether upstream would finish a search for more devices than exist within the time limit.
+        """Return whether upstream would certainly finish a search for more devices than exist within the time limit.
 
         Such a search finds nothing, so that it is skipped here. ``all_tried`` means that upstream tries all sequences
-        of devices. Otherwise, its search may end sooner. Raises SearchTimeoutError.
+        of devices, which are counted as steps. Otherwise, its search may end sooner. Raises SearchTimeoutError.
         """
         steps = self._count_sequences(devices)
         if all_tried:
             self.in_vain += steps
             self._check_limit()
-        return all_tried or self.max_steps is None or self.tried + self.in_vain + steps <= self.max_steps
+            return True
+        return self.max_steps is None or self.tried + self.in_vain + steps <= self.max_steps
 
     def _check_limit(self) -> None:
         """Raise SearchTimeoutError if upstream would have timed out by now."""
@@ -76,11 +82,12 @@ class StepLimit:
     def _count_sequences(self, devices: int) -> int:
         """Return the number of device sequences of any length that upstream tries."""
         if not self.any_order:
-            return 1 << devices
-        total = sequences = 1
+            return 1 << devices  # each subset in the order of the devices
+        sequences_of_length = 1
+        total = 1
         for choices in range(devices, 0, -1):
-            sequences *= choices
-            total += sequences
+            sequences_of_length *= choices
+            total += sequences_of_length
         return total
 
 
@@ -94,5 +101,6 @@ class CostAllowance:
     """The cost up to which evaluations are free."""
 
     def spend(self, cost: int) -> None:
-        """Subtract the cost of an evaluation."""
-        self.remaining -= cost if cost > self.cheap else 0
+        """Subtract the cost of an evaluation, unless it is cheap."""
+        if cost > self.cheap:
+            self.remaining -= cost

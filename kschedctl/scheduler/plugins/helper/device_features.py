@@ -8,7 +8,7 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
-    "the features of which one makes DynamicResources run its newer allocator",
+    "features of which any one selects the newer allocator",
     (
         ("", ()),
         ("1.34", ("device_status", "binding_conditions", "consumable_capacity")),
@@ -16,18 +16,16 @@ NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
     ),
 )
 TAINT_RULES_GATE = ByVersion(
-    "the feature gate with which DeviceTaintRules apply",
+    "feature gate for DeviceTaintRules",
     (("", "DRADeviceTaints"), ("1.35", "DRADeviceTaintRules")),
     "EnableDeviceTaints, since then EnableDeviceTaintRules, in pkg/scheduler/scheduler.go",
 )
 LISTS_IN_CEL = ByVersion(
-    "whether CEL selectors read attributes with several values while DRAListTypeAttributes is off",
+    "CEL selectors read attributes with several values while DRAListTypeAttributes is off",
     (("", False), ("1.37", True)),
     "#139395",
 )
-CHECKS_ADMIN_ACCESS = ByVersion(
-    "whether adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True))
-)
+CHECKS_ADMIN_ACCESS = ByVersion("adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True)))
 
 
 class Features(NamedTuple):

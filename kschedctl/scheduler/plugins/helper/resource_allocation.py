@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     scale_points,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
+from kschedctl.snapshot.fork import NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
 MAX_EXACT_AMOUNT = 2**46
@@ -81,7 +81,8 @@ def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amoun
     """Return the requests (R,), with 1 for pods, or None if the snapshot lacks a requested resource."""
     if not requests.keys() <= view.resources.keys():
         return None
-    vector: Amounts = view.matrix([{**requests, names.PODS: 1}])[0]
+    single_row = view.matrix([{**requests, names.PODS: 1}])
+    vector: Amounts = single_row[0]
     return vector
 
 
@@ -94,7 +95,9 @@ def list_pod_amounts(
     devices provide do not count, whatever its status says.
     """
     options = options._replace(dra_node_allocatable=False)
-    amounts = info.compute_amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
+    if nonzero:
+        options = options._replace(non_missing=DEFAULT_REQUESTS)
+    amounts = info.compute_amounts(options)
     return [amounts.get(resource.name, 0) for resource in resources]
 
 
@@ -143,16 +146,18 @@ def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[i
 def compute_node_usage(
     demanded: DemandedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
 ) -> NodeUsage:
-    """Return the usage of the scored nodes with and without the pod.
+    """Return the usage of the scored nodes at `rows` with and without the pod.
 
     `requested` (N, R) is the usage of all nodes. If a node does not offer an extended resource that a DeviceClass
-    backs, its devices count instead.
+    backs, its devices count instead. `devices` is called only if such a resource is requested.
     """
     columns, uncounted = demanded.columns, demanded.uncounted
     allocatable = _select_cells(view.allocatable, rows, columns, view)
     used = _select_cells(requested, rows, columns, view)
     if demanded.offered_everywhere:
         return NodeUsage(used + demanded.requests, used, allocatable, demanded.weights, offered_everywhere=True)
+
+    # Amounts of resources that the node does not offer or that do not count are zero.
     allocatable = allocatable.copy() if uncounted is None else np.where(uncounted, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
     if demanded.from_devices:
@@ -160,40 +165,50 @@ def compute_node_usage(
         for i, name in demanded.from_devices:
             if backing.is_backed(name):
                 total, allocated = backing.count_devices(name)
-                absent = allocatable[i] == 0
-                allocatable[i, absent], used[i, absent] = total[rows][absent], allocated[rows][absent]
+                not_offered = allocatable[i] == 0
+                allocatable[i, not_offered] = total[rows][not_offered]
+                used[i, not_offered] = allocated[rows][not_offered]
     with_pod = np.where(allocatable != 0, used + demanded.requests, 0)
     return NodeUsage(with_pod, used, allocatable, demanded.weights)
 
 
 def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """Return the columns of the rows (X, F) as contiguous memory that must not be written to."""
-    picked = np.ascontiguousarray(matrix[:, columns].T)
-    return picked if rows is view.nodes.rows else picked.take(rows, axis=1)
+    """Return the columns (X) of the nodes at `rows` (F) as a matrix (X, F), which must not be written to."""
+    of_all_nodes = np.ascontiguousarray(matrix[:, columns].T)
+    if rows is view.nodes.rows:
+        return of_all_nodes
+    return of_all_nodes.take(rows, axis=1)
 
 
 def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
-    """Align the requested resources with the columns of the nodes."""
-    resource_names = [r.name for r in resources]
+    """Align the requests with the columns of the nodes. Scalar resources that are not requested do not count."""
+    resource_names = [resource.name for resource in resources]
     skipped = [request == 0 and names.is_scalar(name) for name, request in zip(resource_names, requests, strict=True)]
-    columns = [
-        -1 if skip or not names.is_counted(name) else view.resources.get(name, -1)
-        for name, skip in zip(resource_names, skipped, strict=True)
+    from_devices = [
+        (i, name) for i, name in enumerate(resource_names) if not skipped[i] and names.is_dra_extended(name)
     ]
-    devices = [(i, name) for i, name in enumerate(resource_names) if not skipped[i] and names.is_dra_extended(name)]
+
+    # The column of each resource, -1 if it does not count or no node and no pod has it
+    columns = []
+    for name, is_skipped in zip(resource_names, skipped, strict=True):
+        is_counted = not is_skipped and names.is_counted(name)
+        columns.append(view.resources.get(name, -1) if is_counted else -1)
     column_numbers = np.array(columns, np.int64)
-    uncounted = (column_numbers < 0)[:, None] if -1 in columns else None
-    is_contiguous = columns and uncounted is None and columns == [*range(columns[0], columns[-1] + 1)]
-    selection = slice(columns[0], columns[-1] + 1) if is_contiguous else column_numbers
+    all_count = -1 not in columns
+    uncounted = None if all_count else (column_numbers < 0)[:, None]
+
+    # Adjacent columns are selected by a slice, which numpy does not copy.
+    selection: Rows | slice = column_numbers
+    if columns and all_count and columns == [*range(columns[0], columns[-1] + 1)]:
+        selection = slice(columns[0], columns[-1] + 1)
     offered = get_whole_fork(view).allocatable[:, selection]
-    offered_everywhere = bool(columns) and uncounted is None and bool(offered.all()) and _are_exact_as_floats(offered)
-    weights = np.array([r.weight for r in resources], np.int64)
+    offered_everywhere = bool(columns) and all_count and bool(offered.all()) and _are_exact_as_floats(offered)
     return DemandedAmounts(
         selection,
         uncounted,
-        from_devices=devices,
+        from_devices=from_devices,
         requests=np.array(requests, np.int64)[:, None],
-        weights=weights,
+        weights=np.array([resource.weight for resource in resources], np.int64),
         offered_everywhere=offered_everywhere,
     )
 
@@ -204,10 +219,9 @@ def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores
     if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         free = np.maximum(allocatable - requested, 0)
         return _compute_weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
-    free_shares = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
-    return _compute_weighted_mean_of_offered(
-        truncating_divide(free_shares, np.where(allocatable == 0, 1, allocatable)), usage
-    )
+    free = np.where(requested > allocatable, 0, allocatable - requested)
+    shares = truncating_divide(free * MAX_NODE_SCORE, np.where(allocatable == 0, 1, allocatable))
+    return _compute_weighted_mean_of_offered(shares, usage)
 
 
 def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
@@ -216,7 +230,8 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
     if usage.offered_everywhere and _are_exact_as_floats(requested):
         return _compute_weighted_mean(_divide_exactly(used, allocatable), usage)
-    return _compute_weighted_mean_of_offered(truncating_divide(used, np.where(allocatable == 0, 1, allocatable)), usage)
+    shares = truncating_divide(used, np.where(allocatable == 0, 1, allocatable))
+    return _compute_weighted_mean_of_offered(shares, usage)
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
@@ -231,9 +246,9 @@ def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsag
     scores = evaluate_broken_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
-    total = (scores * weights).sum(axis=0)
-    weight = weights.sum(axis=0)
-    return np.where(weight == 0, 0, round_half_away(total / np.maximum(weight, 1)))
+    weighted_sum = (scores * weights).sum(axis=0)
+    total_weight = weights.sum(axis=0)
+    return np.where(total_weight == 0, 0, round_half_away(weighted_sum / np.maximum(total_weight, 1)))
 
 
 STRATEGIES = {
@@ -261,12 +276,15 @@ def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
     The float quotient of integers that together stay below 2**53 is never rounded up to the next integer: its distance
     from that is more than half the distance between two floats.
     """
-    quotients: Amounts = (
-        amounts // divisors if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION else (amounts / divisors).astype(np.int64)
-    )
+    quotients: Amounts
+    if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION:
+        quotients = amounts // divisors
+    else:
+        quotients = (amounts / divisors).astype(np.int64)
     return quotients
 
 
 def _are_exact_as_floats(amounts: Amounts) -> bool:
     """Return whether all amounts are non-negative and small enough for exact float division."""
+    # The bitwise OR is negative if an amount is, and below a power of two only if all amounts are.
     return 0 <= int(np.bitwise_or.reduce(amounts, axis=None)) < MAX_EXACT_AMOUNT

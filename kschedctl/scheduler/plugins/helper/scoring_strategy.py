@@ -29,12 +29,14 @@ class UtilizationShapePoint(Struct, frozen=True):
 
 
 def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
-    """Yield the validation errors of the points."""
+    """Yield the validation errors of the points. Only the first point that is out of order is reported."""
     if not points:
         yield required(path, "at least one point must be specified")
-    unsorted_indices = [i for i in range(1, len(points)) if points[i - 1].utilization >= points[i].utilization]
-    for i in unsorted_indices[:1]:
-        yield invalid(f"{path}[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
+    for i in range(1, len(points)):
+        if points[i - 1].utilization >= points[i].utilization:
+            problem = "values must be sorted in increasing order"
+            yield invalid(f"{path}[{i}].utilization", points[i].utilization, problem)
+            break
     for i, point in enumerate(points):
         if not 0 <= point.utilization <= 100:
             yield invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]")
@@ -56,10 +58,12 @@ def evaluate_broken_linear(points: Sequence[tuple[int, int]], utilization: Amoun
     >>> evaluate_broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
     """
-    value = np.full_like(utilization, points[-1][1])
-    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):
+    first_x, first_y = points[0]
+    _, last_y = points[-1]
+    value = np.full_like(utilization, last_y)
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):  # earlier segments overwrite what later ones set
         value = np.where(utilization <= x1, y0 + truncating_divide((y1 - y0) * (utilization - x0), x1 - x0), value)
-    return np.where(utilization <= points[0][0], points[0][1], value)
+    return np.where(utilization <= first_x, first_y, value)
 
 
 class ResourceSpec(Struct, frozen=True):

@@ -18,36 +18,42 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 EXTENDED_RESOURCES_SIGNED = ByVersion(
-    "whether pods are signed with gate DRAExtendedResource", (("", False), ("1.36", True)), "plugins/noderesources"
+    "pods get a signature while the gate DRAExtendedResource is on",
+    (("", False), ("1.36", True)),
+    "plugins/noderesources",
 )
 encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def sign_tolerations(info: PodInfo) -> Fragment:
-    """Return the pod's tolerations in a fixed order."""
+    """Return the signature fragment of the pod's tolerations, in a fixed order."""
     return {"tolerations": sorted(info.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))}
 
 
 def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:
-    """Return the pod's requests, or None if devices may back its extended resources."""
+    """Return the signature fragment of the pod's requests, or None if devices may back its extended resources.
+
+    Native resources with a request of 0 are left out.
+    """
     if features.extended_resource and not _can_sign_extended_resources(info, view, features):
         return None
     native_resources = (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
-    return {
-        "resources": {
-            name: amount for name, amount in info.incoming_requests.items() if amount or name not in native_resources
-        }
-    }
+    requests = info.incoming_requests.items()
+    return {"resources": {name: amount for name, amount in requests if amount or name not in native_resources}}
 
 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
-    """Return whether a pod can be signed with DRAExtendedResource on, because no DeviceClass backs its requests."""
-    signs = EXTENDED_RESOURCES_SIGNED.at(features.release)
-    return signs and not is_any_backed(info.incoming_requests, find_backing_classes(view.objects))
+    """Return whether a pod has a signature with DRAExtendedResource, because no DeviceClass backs its requests.
+
+    In older versions no pod has one.
+    """
+    if not EXTENDED_RESOURCES_SIGNED.at(features.release):
+        return False
+    return not is_any_backed(info.incoming_requests, find_backing_classes(view.objects))
 
 
 def sign_volumes(info: PodInfo) -> Fragment:
-    """Return the sources of the pod's volumes, without ConfigMaps and Secrets.
+    """Return the signature fragment of the sources of the pod's volumes, without ConfigMaps and Secrets.
 
     Snapshots do not keep everything that upstream signs: projected volumes (which nearly all pods have), NFS and
     similar sources, and how volumes are mounted. Pods that differ only in these get equal signatures.

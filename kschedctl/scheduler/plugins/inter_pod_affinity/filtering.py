@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,7 +36,7 @@ class NoPodToJoin(Fact, frozen=True):
     domain: str
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe the pods that the term looks for in vain.
 
         >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
         ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
@@ -51,6 +52,7 @@ class NoPodForAllTerms(Fact, frozen=True):
     """A domain where each term of pod affinity selects some pod, but no pod is selected by all of them."""
 
     def words(self) -> str:
+        """Say that no pod matches all terms."""
         return "no pod matches all affinity terms here"
 
 
@@ -82,12 +84,12 @@ class PodInTheWay(Fact, frozen=True):
         """
         if not self.pod:
             return "a nominated pod is in the same topology"
-        pods = f"{self.pod}{f' and {self.others} more' * bool(self.others)} in {self.key}={self.domain}"
+        pods, verb = (f"{self.pod} and {self.others} more", "match") if self.others else (self.pod, "matches")
+        location = f"{self.key}={self.domain}"
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
-            return f"{pods}, whose anti-affinity keeps out {kept_out}"
-        verb = "match" if self.others else "matches"
-        return f"{pods} {verb} the pod's own anti-affinity ({self.selector or 'all pods'})"
+            return f"{pods} in {location}, whose anti-affinity keeps out {kept_out}"
+        return f"{pods} in {location} {verb} the pod's own anti-affinity ({self.selector or 'all pods'})"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -127,28 +129,29 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 
     def rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that a required term rejects."""
-        refused = self.affinity.find_rows_without_label(rows)
-        if not (self.wants_itself and self.affinity.is_empty):
+        rejected = self.affinity.find_rows_without_label(rows)
+        is_first_of_its_group = self.wants_itself and self.affinity.is_empty
+        if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
-                refused |= counts <= 0
-        return (
-            refused
-            | self.anti_affinity.find_rows_with_match(rows)
-            | self.existing_anti_affinity.find_rows_with_match(rows)
-        )
+                rejected |= counts <= 0
+        rejected |= self.anti_affinity.find_rows_with_match(rows)
+        rejected |= self.existing_anti_affinity.find_rows_with_match(rows)
+        return rejected
 
 
 def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """Yield the rejections by the pod's affinity, then its anti-affinity, then existing pods' anti-affinity, as
-    upstream does.
+    """Yield the rejections by the pod's affinity, by its anti-affinity, and by that of existing pods, in this order.
+
+    As upstream does, each rejection leaves out the nodes of earlier rejections.
     """
     affinity_unmet = ~_find_met_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
+
     rejected_by_own_terms = _find_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
-    own_fact = _build_pod_fact_finder(
-        state.anti_affinity, view, partial(_find_own_term, state.anti_affinity_terms, view)
-    )
+    own_term = partial(_find_own_term, state.anti_affinity_terms, view)
+    own_fact = _build_pod_fact_finder(state.anti_affinity, view, own_term)
     yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
+
     rejected_by_existing_pods = (
         _find_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
     )
@@ -158,24 +161,30 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the incoming pod's first term with this topology key that selects pods of PodInfo `number`."""
-    return next((t for t in terms if t.topology_key == key and find_infos_matching_term(t, view)[number]), None)
+    """Return the incoming pod's first term with this topology key that selects pods of PodInfo `number`, or None."""
+    for term in terms:
+        if term.topology_key == key and find_infos_matching_term(term, view)[number]:
+            return term
+    return None
 
 
 def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first anti-affinity term of PodInfo `number` that has the topology key and matches the incoming
-    pod.
+    """Return the first anti-affinity term of PodInfo `number` with this topology key that matches the incoming pod.
+
+    Return None if it has none.
     """
-    against = find_terms_matching_pod(info, view, "required_anti_affinity")
-    return next((term for term, owner in against if owner == number and term.topology_key == key), None)
+    for term, owner in find_terms_matching_pod(info, view, "required_anti_affinity"):
+        if owner == number and term.topology_key == key:
+            return term
+    return None
 
 
 def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """Return a mask (N,) of the nodes in a topology domain where some term is matched."""
-    positive = np.zeros(len(view.nodes), np.bool_)
+    has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
-        positive |= counts.get_counts_at_nodes(key, view, delta) > 0
-    return positive
+        has_match |= counts.get_counts_at_nodes(key, view, delta) > 0
+    return has_match
 
 
 def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
@@ -199,21 +208,30 @@ def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
 
 
 def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
-    """Return a function from a node's row to the fact about the first unmet affinity term."""
+    """Build a function from a node's row to the fact about the first unmet affinity term."""
 
     def find_fact(row: int) -> Fact:
-        """Return the fact about the first unmet term on a node."""
+        """Return the fact about the first unmet term on a node, or that no pod meets all terms at once."""
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
-            if column.codes[row] < 0:
+            domain = column.codes[row]
+            if domain < 0:
                 return TopologyLabelMissing(term.topology_key)
-            if state.affinity.counts[term.topology_key][column.codes[row]] <= 0:
-                value = column.values[column.codes[row]]
+            domain_counts = state.affinity.counts[term.topology_key]
+            if domain_counts[domain] <= 0:
                 selector = None if term.selector.matches_nothing else str(term.selector)
-                return NoPodToJoin(selector, term.topology_key, value)
+                return NoPodToJoin(selector, term.topology_key, column.values[domain])
         return NoPodForAllTerms()
 
     return find_fact
+
+
+class CountedPods(NamedTuple):
+    """The pods that count in one topology domain."""
+
+    first: int
+    """The position of the first pod."""
+    number: int
 
 
 def _build_pod_fact_finder(
@@ -222,39 +240,39 @@ def _build_pod_fact_finder(
     find_term: Callable[[str, int], AffinityTerm | None],
     of_existing_pods: bool = False,
 ) -> Callable[[int], PodInTheWay]:
-    """Return a function from a node's row to the fact that names the first pod in the way and the term behind the
-    conflict.
+    """Build a function from a node's row to the fact that names the first pod in the way and the term it is against.
 
-    `find_term` gets a topology key and the number of a PodInfo.
+    `find_term` returns the term for a topology key and the number of a PodInfo.
     """
 
     @cache
-    def find_first_pods(key: str) -> dict[int, tuple[int, int]]:
-        """Return for each domain the first pod that counts there, and the number of such pods."""
+    def find_counted_pods(key: str) -> dict[int, CountedPods]:
+        """Return the pods that count in each domain of a topology key, by the code of the domain."""
         column = view.nodes.label(key)
         pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
-        domains, first, number = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
-        return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
+        domains, first, numbers = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
+        by_domain = zip(domains.tolist(), pods[first].tolist(), numbers.tolist(), strict=True)
+        return {domain: CountedPods(first_pod, number) for domain, first_pod, number in by_domain}
 
     @cache
     def find_selector(key: str, number: int) -> str:
-        """Return the selector of the term behind a pod, or an empty string."""
+        """Return the selector of the term for PodInfo `number`, or an empty string if there is no such term."""
         term = find_term(key, number)
         return "" if term is None else str(term.selector)
 
     def find_fact(row: int) -> PodInTheWay:
-        """Return the fact that names the first pod in the way on a node."""
-        for key in counts.weights:
+        """Return the fact that names the first pod in the way on a node, without a name if it is only nominated."""
+        for key, domain_counts in counts.counts.items():
             column = view.nodes.label(key)
             domain = int(column.codes[row])
-            if domain >= 0 and counts.counts[key][domain] > 0:
-                pod, number = find_first_pods(key)[domain]
+            if domain >= 0 and domain_counts[domain] > 0:
+                pods = find_counted_pods(key)[domain]
                 return PodInTheWay(
-                    view.pods.objects[pod].key,
-                    number - 1,
+                    view.pods.objects[pods.first].key,
+                    pods.number - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=find_selector(key, int(view.pods.info[pod])),
+                    selector=find_selector(key, int(view.pods.info[pods.first])),
                     of_existing_pod=of_existing_pods,
                 )
         return PodInTheWay()

@@ -11,21 +11,32 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, resolve_node_actions
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
+    NODE,
+    POD,
+    ActionType,
+    ChangedObject,
+    WakeTrigger,
+    describe_selected_labels,
+    frees_room,
+    join_words,
+    resolve_node_actions,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
-    "whether InterPodAffinity's hint compares a node with what it was", (("", False), ("1.33", True))
+    "queueing hint: a changed node is compared with its old state", (("", False), ("1.33", True))
 )
 CHECKS_BOTH_WAYS = ByVersion(
-    "whether InterPodAffinity's hint heeds the pod's own labels, promised nodes and the anti-affinity of pods that go",
+    "queueing hint: the pod's own labels, nominated nodes and the anti-affinity of deleted pods count",
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "whether a pod that one of several anti-affinity terms is about is enough for InterPodAffinity's hint",
+    "queueing hint: a pod that matches one of several anti-affinity terms is enough",
     (("", False), ("1.37", True)),
     "#139161",
 )
@@ -44,8 +55,9 @@ def is_schedulable_after_pod_change(
     old, new = change.old, change.new
     if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
         return True
-    if any(pod is not None and not frees_room(pod, counts_nominated=checks_both_ways) for pod in (old, new)):
-        return False
+    for pod in (old, new):
+        if pod is not None and not frees_room(pod, counts_nominated=checks_both_ways):  # a pod without a node
+            return False
     affinity, anti_affinity = parse_required_terms(info)
     if new is None:  # the pod was deleted
         old_pod_terms: Sequence[AffinityTerm] = ()
@@ -69,26 +81,30 @@ def is_schedulable_after_node_change(
 ) -> bool:
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
-    Without `compares_with_old_node`, any node in such a topology counts. Raises PluginError for terms that cannot be
-    parsed.
+    The node must be in a domain of an affinity term that it was not in, or leave the domain of an anti-affinity term.
+    A new node counts for any anti-affinity term. Without `compares_with_old_node`, a node with the label of any term
+    counts. Raises PluginError for terms that cannot be parsed.
     """
     affinity, anti_affinity = parse_required_terms(info)
-    new = change.new.metadata.labels
+    new_labels = change.new.metadata.labels
     if not compares_with_old_node:
-        return any(term.topology_key in new for term in (*affinity, *anti_affinity))
+        return any(term.topology_key in new_labels for term in (*affinity, *anti_affinity))
     if change.old is None:
-        return bool(anti_affinity) or any(term.topology_key in new for term in affinity)
-    old = change.old.metadata.labels
+        return bool(anti_affinity) or any(term.topology_key in new_labels for term in affinity)
+    old_labels = change.old.metadata.labels
     for term in affinity:
-        if term.topology_key in new and old.get(term.topology_key) != new[term.topology_key]:
+        key = term.topology_key
+        if key in new_labels and old_labels.get(key) != new_labels[key]:
             return True
-    return any(
-        term.topology_key in old and old[term.topology_key] != new.get(term.topology_key) for term in anti_affinity
-    )
+    for term in anti_affinity:
+        key = term.topology_key
+        if key in old_labels and old_labels[key] != new_labels.get(key):
+            return True
+    return False
 
 
 def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
-    """Return the required affinity and anti-affinity terms. Raises PluginError for terms that cannot be parsed."""
+    """Return the required (affinity, anti-affinity) terms. Raises PluginError for terms that cannot be parsed."""
     for error in info.affinity_errors:
         if error.startswith("required"):
             raise PluginError(error)
@@ -101,7 +117,7 @@ def do_all_terms_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
 
 
 def does_any_term_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Return whether any of the terms matches the pod."""
+    """Return whether at least one of the terms matches the pod."""
     return any(_matches(term, pod) for term in terms)
 
 
@@ -117,38 +133,41 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
-    both_ways = CHECKS_BOTH_WAYS.at(gates.release)
-    labels = ActionType.UPDATE_POD_LABEL
-    own_label_changes = ["the pod's own labels change"] if both_ways else []
-    label_changes_that_meet = [f"a pod on a node becomes one {_describe_terms(affinity)}"] if affinity else []
+    checks_both_ways = CHECKS_BOTH_WAYS.at(gates.release)
+    label_changes = []
     if affinity:
         yield WakeTrigger(POD, ADD, f"a pod {_describe_terms(affinity)} gets a node")
-    if label_changes_that_meet or own_label_changes:
-        yield WakeTrigger(POD, labels, ", or ".join((*label_changes_that_meet, *own_label_changes)))
-    departures = [f"a pod {_describe_terms(anti_affinity)} leaves a node"] if anti_affinity else []
-    if both_ways:
-        whose = "whose own anti-affinity is against this pod"
-        departures.append(f"one leaves {whose}" if departures else f"a pod leaves a node {whose}")
-    if departures:
-        yield WakeTrigger(POD, DELETE, ", or ".join(departures))
+        label_changes.append(f"a pod on a node becomes one {_describe_terms(affinity)}")
+    if checks_both_ways:
+        label_changes.append("the pod's own labels change")
+    if label_changes:
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, ", or ".join(label_changes))
+    deletions = []
     if anti_affinity:
-        yield WakeTrigger(POD, labels, f"a pod on a node is no longer one {_describe_terms(anti_affinity)}")
+        deletions.append(f"a pod {_describe_terms(anti_affinity)} leaves a node")
+    if checks_both_ways:
+        subject = "one leaves" if anti_affinity else "a pod leaves a node"
+        deletions.append(f"{subject} whose own anti-affinity is against this pod")
+    if deletions:
+        yield WakeTrigger(POD, DELETE, ", or ".join(deletions))
+    if anti_affinity:
+        no_longer_matching = f"a pod on a node is no longer one {_describe_terms(anti_affinity)}"
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, no_longer_matching)
     yield from _iter_waking_node_changes(affinity, anti_affinity, gates)
 
 
 def _iter_waking_node_changes(
     affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
 ) -> Iterator[WakeTrigger]:
-    """Yield the node changes that move a rejected pod back to the queue."""
+    """Yield the node changes that move a rejected pod back to the queue. There are none without terms."""
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
     key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
-        changes = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates)
-        description = "its labels change"
-        description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
-        yield WakeTrigger(NODE, ADD | changes, f"a node with label {key_list} is added, or {description}")
+        actions = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates)
+        changed = "labels or taints" if ActionType.UPDATE_NODE_TAINT in actions else "labels"
+        yield WakeTrigger(NODE, ADD | actions, f"a node with label {key_list} is added, or its {changed} change")
         return
     yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {key_list}")
     yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {key_list} of a node changes")
@@ -164,5 +183,7 @@ def _describe_namespaces(term: AffinityTerm) -> str:
     """Return the phrase for the namespaces of the term, such as " in namespace a or b"."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
-    by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
-    return f" in namespace {join_words([*sorted(term.namespaces), *by_labels], 'or')}"
+    namespaces = sorted(term.namespaces)
+    if term.by_namespace_labels:
+        namespaces.append("one selected by its labels")
+    return f" in namespace {join_words(namespaces, 'or')}"

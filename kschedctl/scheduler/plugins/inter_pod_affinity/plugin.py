@@ -34,13 +34,13 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
+    WakeTrigger,
     resolve_node_actions,
     resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     AffinityVerdicts,
@@ -82,12 +82,12 @@ TERM_FIELDS = ("required_affinity", "required_anti_affinity", "preferred_affinit
 class ExcludingSelectorScope(StrEnum):
     """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
 
-    SELECTED_NAMESPACES = "those of the namespaces that it selects"
-    EVERY_NAMESPACE = "those of every namespace"
+    SELECTED_NAMESPACES = "the namespaces that it selects"
+    EVERY_NAMESPACE = "all namespaces"
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "whose pods a namespaceSelector of the pod's own terms takes that only excludes",
+    "a namespaceSelector with only exclusions, in the pod's own terms, selects pods of",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
@@ -110,6 +110,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     """Whether only the incoming pod's preferred terms are scored."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation error of the weight."""
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
@@ -140,11 +141,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
         "KeepApartLess",
-        "Only where no such pod runs is there a place: more nodes or zones, fewer replicas, or a preferred term",
+        "The pod fits only where no such pod runs: add nodes or zones, reduce replicas, or make the term preferred",
     )
     next_step = NextStep(
         "CompareTerms",
-        "No such pod runs where it could go: compare labels and namespaces of its pod affinity with the pods'",
+        "No such pod runs where the pod could go: compare the labels and namespaces of its pod affinity with the pods'",
     )
     default_weight = 2
     peers = Peers.EXTREMES
@@ -155,29 +156,36 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         scope = EXCLUDING_SELECTOR_SCOPE.at(gates.release)
         return cls(args, as_documented=scope is ExcludingSelectorScope.SELECTED_NAMESPACES)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels."""
+        """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels.
 
-        def running_pods_select_namespaces(*of: str) -> bool:
-            return any(view.pods.distinct.depend_on_namespace_labels(field, info.namespace) for field in of)
-
-        required = (*info.required_affinity, *info.required_anti_affinity)
-        preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if any(term.by_namespace_labels for term in required) or running_pods_select_namespaces(
-            "required_anti_affinity"
+        Filter depends on the pod's required terms and on required anti-affinity of running pods, Score on other terms.
+        """
+        distinct = view.pods.distinct
+        filter_terms = (*info.required_affinity, *info.required_anti_affinity)
+        if any(term.by_namespace_labels for term in filter_terms) or distinct.depend_on_namespace_labels(
+            "required_anti_affinity", info.namespace
         ):
             yield Dependency("Namespace", Effect.EITHER)
-        other_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-        if any(term.by_namespace_labels for term in preferred) or running_pods_select_namespaces(*other_fields):
+        score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        fields_scored = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+        if any(term.by_namespace_labels for term in score_terms) or any(
+            distinct.depend_on_namespace_labels(field, info.namespace) for field in fields_scored
+        ):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count the pods that the required terms match, or skip Filter if there are none."""
-        if errors := info.affinity_errors:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {format_aggregate(errors)}",)))
+        """Count the pods that the required terms match, or skip Filter if there are none.
+
+        Terms that cannot be parsed make the pod unresolvable.
+        """
+        if info.affinity_errors:
+            reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
         existing_anti_affinity = TopologyCounts.for_pod(
@@ -188,49 +196,56 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
+        count_affinity = partial(count_full_matches_per_key, affinity, view)
+        count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.for_pod(
-                self._cache_key("affinity"), info, view, lambda: count_full_matches_per_key(affinity, view)
-            ),
-            TopologyCounts.for_pod(
-                self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
-            ),
+            TopologyCounts.for_pod(self._cache_key("affinity"), info, view, count_affinity),
+            TopologyCounts.for_pod(self._cache_key("anti-affinity"), info, view, count_anti_affinity),
             existing_anti_affinity,
         )
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
-        filtered = require_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
-        yield from iter_rejections(filtered, info, view, delta)
+        """Yield the rejections by required terms of the pod and of existing pods."""
+        filter_state = require_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
+        yield from iter_rejections(filter_state, info, view, delta)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return verdicts that stay valid as pods come and go, or None if this cycle counts pods differently."""
-        if info.affinity_errors or view.group_since is not None:  # then it counts other pods
+        """Return verdicts that stay valid as pods come and go.
+
+        Return None for terms that cannot be parsed, and in the cycle of a pod group, which counts other pods.
+        """
+        if info.affinity_errors or view.group_since is not None:
             return None
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
+        count_affinity = partial(count_full_matches_per_key, affinity, view)
+        count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
+        count_existing = partial(_count_existing_anti_affinity, info, view)
         return AffinityVerdicts(
-            RunningCounts(self._cache_key("affinity"), info, view, lambda: count_full_matches_per_key(affinity, view)),
-            RunningCounts(
-                self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
-            ),
-            RunningCounts(EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)),
-            do_terms_select_pod(affinity, info),
+            RunningCounts(self._cache_key("affinity"), info, view, count_affinity),
+            RunningCounts(self._cache_key("anti-affinity"), info, view, count_anti_affinity),
+            RunningCounts(EXISTING_TERMS, info, view, count_existing),
+            wants_itself=do_terms_select_pod(affinity, info),
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
+        """Return scores that stay valid as pods come and go."""
         _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
-        """Count the pods that the preferred terms match, or skip Score if there are none."""
+        """Count the pods that the preferred terms match, or skip Score if there are none.
+
+        Raises PluginError for terms that cannot be parsed.
+        """
         preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred_terms:
             return PRE_SCORE_SKIP
-        if errors := info.affinity_errors:
-            raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
+        if info.affinity_errors:
+            raise PluginError(f"failed to parse pod: {format_aggregate(info.affinity_errors)}")
         matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
@@ -243,39 +258,33 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return PreScoreResult(score_counts)
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
+        """Return the sum (F,) of the weights of the terms that match pods in each node's domains."""
         counts = require_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
         return compute_raw_scores(counts, view, rows)
 
     def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:
+        """Scale the scores from 0 for the lowest to 100 for the highest."""
         return normalize_scores(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        pod_events = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
-        checks_both_ways, one_term_suffices = (
-            hints.CHECKS_BOTH_WAYS.at(gates.release),
-            hints.ONE_TERM_SUFFICES.at(gates.release),
+        pod_actions = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        pod_hint = partial(
+            hints.is_schedulable_after_pod_change,
+            checks_both_ways=hints.CHECKS_BOTH_WAYS.at(gates.release),
+            one_term_suffices=hints.ONE_TERM_SUFFICES.at(gates.release),
         )
-        yield ClusterEventWithHint(
-            POD,
-            pod_events,
-            partial(
-                hints.is_schedulable_after_pod_change,
-                checks_both_ways=checks_both_ways,
-                one_term_suffices=one_term_suffices,
-            ),
-            hints.is_unaffected,
+        yield ClusterEventWithHint(POD, pod_actions, pod_hint, hints.is_unaffected)
+
+        node_actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        node_hint = partial(
+            hints.is_schedulable_after_node_change,
+            compares_with_old_node=hints.COMPARES_WITH_OLD_NODE.at(gates.release),
         )
-        node_events = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
-        compares_with_old_node = hints.COMPARES_WITH_OLD_NODE.at(gates.release)
-        yield ClusterEventWithHint(
-            NODE,
-            node_events,
-            partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node),
-        )
+        yield ClusterEventWithHint(NODE, node_actions, node_hint)
 
     def _get_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
-        """Return the cached result of `_compute_score_weights`."""
+        """Return the result of `_compute_score_weights`, computed once for identical pods."""
 
         def compute() -> tuple[SparseWeights, SparseWeights]:
             matches, weights = self._compute_score_weights(info, view)
@@ -285,12 +294,14 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         """Return two maps from topology key to weights (T,) of each pod info: matching terms, and score points."""
-        preferred = self._resolve_namespaces(info.preferred_affinity, view)
-        avoided = self._resolve_namespaces(info.preferred_anti_affinity, view)
-        running_pods_terms = iter_terms_of_running_pods(info, view, self.args.hard_pod_affinity_weight)
-        return sum_terms_per_key(
-            (*iter_own_terms(preferred, 1, view), *iter_own_terms(avoided, -1, view), *running_pods_terms), view
-        )
+        affinity = self._resolve_namespaces(info.preferred_affinity, view)
+        anti_affinity = self._resolve_namespaces(info.preferred_anti_affinity, view)
+        terms = [
+            *iter_own_terms(affinity, 1, view),
+            *iter_own_terms(anti_affinity, -1, view),
+            *iter_terms_of_running_pods(info, view, self.args.hard_pod_affinity_weight),
+        ]
+        return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """Report that a namespaceSelector of the pod that only excludes matches the pods of every namespace."""
@@ -309,14 +320,20 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return f"{purpose} as documented" if self.as_documented else purpose
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the labels, or None for a pod with affinity terms, which is never batched."""
+        """Return the pod's labels, or None for a pod with affinity terms, which is never batched.
+
+        The labels do not matter if preferred terms of existing pods are ignored.
+        """
         affinity = info.spec.affinity
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
             return None
-        return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
+        if self.args.ignore_preferred_terms_of_existing_pods:
+            return {}
+        return {"labels": info.labels}
 
 
 def _count_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
@@ -330,12 +347,12 @@ def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
 
 
 def _only_excludes(term: AffinityTerm) -> bool:
-    """Return whether the term's namespaceSelector only excludes namespaces."""
+    """Return whether the term's namespaceSelector only excludes namespaces, so that it matches one without labels."""
     return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
     """Return a mask (T,) of the pod infos that have terms in one of the fields, by default in any."""
-    names = fields or TERM_FIELDS
-    key = _find_infos_with_terms, names
-    return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))
+    term_fields = fields or TERM_FIELDS
+    key = _find_infos_with_terms, term_fields
+    return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*term_fields))

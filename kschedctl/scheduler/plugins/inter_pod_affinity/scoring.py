@@ -45,14 +45,16 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return two maps from topology key to sums (T,): the number of matching terms, and their contribution to the
-    score.
-    """
+    """Return two maps from topology key to sums (T,): the number of matching terms, and the sum of their weights."""
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
     for term, infos, weight in terms:
-        for sums, amount in ((matches, 1), (weights, weight)):
-            sums.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += amount
+        key = term.topology_key
+        if key not in matches:
+            matches[key] = np.zeros(len(view.pods.infos), np.int64)
+            weights[key] = np.zeros(len(view.pods.infos), np.int64)
+        matches[key][infos] += 1
+        weights[key][infos] += weight
     return matches, weights
 
 
@@ -71,10 +73,12 @@ class AffinityAmong:
     """
 
     domains: Sequence[Rows] = ()
+    """Empty, because the scores do not depend on the number of domains."""
 
     def __init__(self, running: RunningCounts, view: Fork) -> None:
         self._running = running
         self.counted: Bools = np.broadcast_to(np.True_, len(view.nodes))
+        """A mask of the nodes that count for normalization, which are all."""
 
     @property
     def distinctions(self) -> list[Distinction]:
@@ -93,6 +97,7 @@ class AffinityAmong:
         return total
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
+        """Scale the scores from 0 for the lowest to 100 for the highest. All nodes count."""
         return normalize_scores(scores)
 
 

@@ -30,9 +30,12 @@ class SparseWeights(Mapping[str, Weights]):
     """Weights by topology key, (T,) each, stored without zeros because there may be thousands of kinds of pods."""
 
     def __init__(self, weights: Mapping[str, Weights]) -> None:
-        self._infos = max(map(len, weights.values()), default=0)
-        numbers = {key: of_infos.nonzero()[0].astype(np.int32) for key, of_infos in weights.items()}
-        self._kept = {key: (chosen, weights[key][chosen]) for key, chosen in numbers.items()}
+        self._num_infos = max(map(len, weights.values()), default=0)
+        self._nonzero: dict[str, tuple[npt.NDArray[np.int32], Weights]] = {}
+        """The numbers of the pod infos with a weight other than 0, and these weights, by topology key."""
+        for key, info_weights in weights.items():
+            numbers = np.flatnonzero(info_weights).astype(np.int32)
+            self._nonzero[key] = numbers, info_weights[numbers]
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Weights]) -> SparseWeights:
@@ -41,16 +44,16 @@ class SparseWeights(Mapping[str, Weights]):
 
     def __getitem__(self, key: str) -> Weights:
         """Return (T,) the weights of a key, as a new array."""
-        numbers, amounts = self._kept[key]
-        weights = np.zeros(self._infos, np.int64)
+        numbers, amounts = self._nonzero[key]
+        weights = np.zeros(self._num_infos, np.int64)
         weights[numbers] = amounts
         return weights
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
+        return iter(self._nonzero)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._nonzero)
 
 
 class TopologyCounts(msgspec.Struct, frozen=True):
@@ -65,32 +68,37 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def for_pod(
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
-        """Build the counts for an incoming pod. `purpose` distinguishes the pod's different weights in the cache."""
+        """Build the counts for an incoming pod.
+
+        `purpose` distinguishes the pod's different weights in the cache. `weights` is called if they are not there.
+        """
         sparse_weights = _get_cached_weights(purpose, info, view, weights)
         counts = {}
         for key in sparse_weights:
-            counts[key] = np.concatenate(
-                (
-                    _get_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail),
-                    COUNT_WITHOUT_LABEL,
-                )
-            )
+            tally = _get_tally(purpose, key, sparse_weights, info, view)
+            counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
     def with_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
         """Return the counts over nodes that had selected pods when the pod group's cycle began.
 
-        In the cycle of a pod group, upstream keeps its lists of nodes with selected pods (T,). Members that were
-        assumed on other nodes since then do not count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go
-        (v1.36).
+        `find_selected` returns the mask (T,) of the selected pod infos. In the cycle of a pod group, upstream keeps its
+        lists of nodes with selected pods. Members that were assumed on other nodes since then do not count. Outside
+        such a cycle, the counts are returned unchanged. Upstream: AssumePod in
+        pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
         selected = find_selected()
+
+        # The moves since the cycle began, only those on nodes that had no selected pod then
         rows, infos, signs = view.trail.since(view.group_since).astype(np.int64)
         selected_before = view.count_by_node(selected)
         np.subtract.at(selected_before, rows, signs * selected[infos])
-        rows, infos, signs = (column[selected_before[rows] == 0] for column in (rows, infos, signs))
+        is_ignored = selected_before[rows] == 0
+        rows, infos, signs = rows[is_ignored], infos[is_ignored], signs[is_ignored]
+
+        # The counts without these moves
         reduced_counts = {}
         for key, counts in self.counts.items():
             reduced_counts[key] = counts.copy()
@@ -114,12 +122,18 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes whose hypothetical change would leave no counted pod anywhere."""
-        nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
-        for key in self.counts if delta else ():
-            had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0
-            nonzero += (self.get_counts_at_nodes(key, view, delta) != 0).astype(np.int64) - had_match
-        is_empty: Bools = nonzero == 0
+        """Return a mask (N,) of the nodes whose hypothetical change would leave no counted pod anywhere.
+
+        Without changes, these are all nodes or none.
+        """
+        domains_with_match = sum(int((counts != 0).sum()) for counts in self.counts.values())
+        remaining_domains = np.full(len(view.nodes), domains_with_match)
+        if delta:
+            for key in self.counts:
+                had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0
+                has_match = self.get_counts_at_nodes(key, view, delta) != 0
+                remaining_domains += has_match.astype(np.int64) - had_match
+        is_empty: Bools = remaining_domains == 0
         return is_empty
 
 
@@ -127,11 +141,12 @@ class RunningCounts:
     """Counts of matched terms for identical pods, kept up to date as pods come and go."""
 
     def __init__(self, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
-        weights_of = _get_cached_weights(purpose, info, view, weights)
+        sparse_weights = _get_cached_weights(purpose, info, view, weights)
         self._trail = view.trail
         self._tallies = [
-            (view.nodes.label(key), _get_tally(purpose, key, weights_of, info, view)) for key in weights_of
+            (view.nodes.label(key), _get_tally(purpose, key, sparse_weights, info, view)) for key in sparse_weights
         ]
+        """The label column and the running count of each topology key."""
 
     @property
     def distinctions(self) -> list[Distinction]:
@@ -151,10 +166,10 @@ class RunningCounts:
 
     def find_rows_with_match(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows in a domain where some term is matched."""
-        positive = np.zeros(len(rows), np.bool_)
+        has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
-            positive |= counts > 0
-        return positive
+            has_match |= counts > 0
+        return has_match
 
     @property
     def is_empty(self) -> bool:
@@ -188,16 +203,18 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
     """Return a mask (T,) of the pod infos that match a term of the incoming pod with resolved namespaces."""
-    all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
+    all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
     """Return, by topology key, the number (T,) of matched terms for each pod info."""
-    weights: dict[str, Weights] = {}
+    counts: dict[str, Weights] = {}
     for term, infos in matches:
-        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
-    return weights
+        if term.topology_key not in counts:
+            counts[term.topology_key] = np.zeros(len(view.pods.infos), np.int64)
+        counts[term.topology_key][infos] += 1
+    return counts
 
 
 def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
@@ -206,8 +223,8 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Count the terms by topology key for each distinct pod, (T,). A pod that does not match all terms gets 0."""
+    """Return, by topology key, the number (T,) of terms for each pod info that matches all terms, and 0 for others."""
     if not terms:
         return {}
-    selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])
-    return count_matches_per_key(((term, selected) for term in terms), view)
+    matches_all = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])
+    return count_matches_per_key(((term, matches_all) for term in terms), view)

@@ -1,5 +1,4 @@
 """NodeResourcesFit and NodeResourcesBalancedAllocation: requests against what nodes offer.
 
-`fit` has the former with its arguments, `hints` its queueing hints and `facts` its facts. `balanced_allocation` has the
-latter.
+`fit` has the former with its arguments and facts, and `hints` its queueing hints. `balanced_allocation` has the latter.
 """

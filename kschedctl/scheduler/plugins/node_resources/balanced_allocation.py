@@ -31,8 +31,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, fill_in_weights
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 CRASH = (
@@ -44,17 +43,17 @@ CRASH = (
 class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
-    WITH_POD = "balance with the pod"
-    COMPARED = "balance with the pod beside that without it"
+    WITH_POD = "the balance after placement"
+    COMPARED = "the balance after placement compared with before"
 
 
 SCORED_BALANCE = ByVersion(
-    "what NodeResourcesBalancedAllocation scores",
+    "what is scored",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
 BEST_EFFORT = ByVersion(
-    "whether it scores pods that request none of the resources",
+    "pods that request none of the resources are scored",
     (("", True), ("1.33", False)),
     "#130260",
 )
@@ -68,15 +67,16 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     resources: tuple[ResourceSpec, ...] = ()
 
     def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with the default resources and weights."""
         return replace(self, resources=fill_in_weights(self.resources))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
-        seen = set()
+        earlier_names = set()
         for i, resource in enumerate(self.resources):
-            if resource.name in seen:
+            if resource.name in earlier_names:
                 yield duplicate(f"resources[{i}].name", resource.name)
-            seen.add(resource.name)
+            earlier_names.add(resource.name)
             if resource.weight != 1:
                 yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
 
@@ -110,28 +110,34 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
 
     @classmethod
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         return cls(args, Features.from_gates(gates), gates.release)
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
-        """Align the pod's requests with the nodes' columns, or skip Score if it requests none of the resources."""
+        """Align the pod's requests with the nodes' columns, or skip Score if it requests none of the resources.
+
+        Older versions score such pods, too.
+        """
         requests = self._list_scored_requests(info, view)
         if not (any(requests) or self.scores_best_effort):
             return PRE_SCORE_SKIP
         return PreScoreResult(get_demanded_amounts(self.resources, requests, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return the balance (F,) of each node with the pod. Since 1.36 it is compared with the balance before."""
+        """Return the balance (F,) of each node with the pod. Since 1.36 it is compared with the balance before.
+
+        The scores are 0 for a pod that PreScore would have skipped.
+        """
         demanded = self.pre_score(info, view, rows).state if state is None else state
         if demanded is None:
             return np.zeros(len(rows), np.int64)
         devices = partial(DeviceBackedResources, view, self.features)
         usage = compute_node_usage(demanded, view, view.requested, rows, devices)
-        with_pod, without = _compute_balance_scores(np.array((usage.requested, usage.used)), usage)
+        with_pod, without_pod = _compute_balance_scores(np.array((usage.requested, usage.used)), usage)
         if not self.compares_with_before:
             return with_pod
-        compared: Scores = HALF_SCORE + ((HALF_SCORE + with_pod - without) / 2).astype(
-            np.int64
-        )  # Go rounds towards zero
+        improvement = ((HALF_SCORE + with_pod - without_pod) / 2).astype(np.int64)  # rounded towards zero, as in Go
+        compared: Scores = HALF_SCORE + improvement
         return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
@@ -147,16 +153,15 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
             device_class = devices.find_selecting_class(resource.name) if request else ""
-            if (
-                device_class
-                and (
-                    devices.find_nodes_with_devices()[rows] & (usage.column(resource.name).allocatable[rows] == 0)
-                ).any()
-            ):
+            if not device_class:
+                continue
+            not_offered = usage.column(resource.name).allocatable[rows] == 0
+            if (devices.find_nodes_with_devices()[rows] & not_offered).any():
                 return UpstreamFault(CRASH.format(resource.name, device_class), None)
         return None
 
     def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
@@ -165,6 +170,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return view.memo(key, lambda: list_pod_amounts(info, self.resources, info.options), info)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        """Return the pod's requests, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 
@@ -177,27 +183,32 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
         deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
     else:
-        deviation = np.array([_compute_utilization_deviation(amount, usage.allocatable) for amount in amounts])
-    with_pod, without = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
-    return with_pod, without
+        deviation = np.array([_compute_utilization_deviation(used, usage.allocatable) for used in amounts])
+    with_pod, without_pod = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return with_pod, without_pod
 
 
 def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
     """Return the standard deviation (F,) of the utilizations for amounts (X, F).
 
-    Resources that a node does not offer are left out. Sums run in the order of the resources, like upstream's.
+    Resources that a node does not offer are left out. Like upstream, two resources have a formula of their own, which
+    rounds differently, and sums run in the order of the resources.
     """
     offered = allocatable != 0
     fraction = np.where(offered, np.minimum(amounts / np.where(offered, allocatable, 1), 1.0), 0.0)
     count = offered.sum(axis=0)
+
+    # More than two resources
     mean = _sum_in_order(fraction) / np.maximum(count, 1)
     differences = np.where(offered, fraction - mean, 0.0)
     deviation_of_many = np.sqrt(_sum_in_order(differences * differences) / np.maximum(count, 1))
+
+    # Two resources: the first and the last that the node offers
     node_indices = np.arange(fraction.shape[1])
-    earliest = np.argmax(offered, axis=0)
-    latest = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
-    deviation_of_two = np.abs((fraction[earliest, node_indices] - fraction[latest, node_indices]) / 2)
-    return np.where(count == 2, deviation_of_two, np.where(count > 2, deviation_of_many, 0.0))
+    first = np.argmax(offered, axis=0)
+    last = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
+    deviation_of_two = np.abs((fraction[first, node_indices] - fraction[last, node_indices]) / 2)
+    return np.select([count == 2, count > 2], [deviation_of_two, deviation_of_many], 0.0)
 
 
 def _sum_in_order(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -42,25 +42,24 @@ from kschedctl.scheduler.framework.arguments import (
 )
 from kschedctl.scheduler.framework.declaration import NextStep, OwnRowPlugin
 from kschedctl.scheduler.framework.events import (
-    NODE,
-    NOMINATED_PODS_FREE_ROOM,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    adapt_node_hint,
-    resolve_node_actions,
-    resolve_pod_actions,
-)
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import (
     ADD,
     ADD_OR_UPDATE,
     DELETE,
+    NODE,
+    NOMINATED_PODS_FREE_ROOM,
+    POD,
     UPDATE,
+    ActionType,
+    ClusterEventWithHint,
     WakeTrigger,
+    adapt_node_hint,
     join_words,
+    resolve_node_actions,
+    resolve_pod_actions,
     treats_updated_nodes_as_new,
 )
+from kschedctl.scheduler.framework.facts import Detail, Fact
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
@@ -81,12 +80,77 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
-from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Insufficient, TooManyPods
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
+from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, counted
+
+
+class DeferredResize(Detail, frozen=True):
+    """A pod on the node whose deferred in-place resize reserves more of a resource than the pod currently has."""
+
+    pod: str
+    reserved: int
+    running: int
+
+
+class Insufficient(Fact, frozen=True):
+    """A resource of which a node has less free than the pod requests."""
+
+    resource: str
+    requested: int
+    free: int
+    """The free amount on the node."""
+    offered: int
+    """The allocatable amount of the node."""
+    largest: int
+    """The largest allocatable amount of any node."""
+    deferred_resizes: tuple[DeferredResize, ...] = ()
+    """The deferred resizes on the node that reserve more of the resource than is used, largest difference first."""
+
+    @property
+    def exceeds_every_node(self) -> bool:
+        """True if the request is larger than any node, even an empty one."""
+        return self.requested > self.largest
+
+    def words(self) -> str:
+        """Describe the requested and the free amounts, and the deferred resizes that reserve some of the resource.
+
+        >>> Insufficient("cpu", requested=6000, free=2000, offered=8000, largest=8000).words()
+        'cpu: 6 requested, 2 free of 8'
+        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
+        'cpu: 9 requested, 2 free of 4; no node is that large'
+        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
+        cpu: 2 requested, 0 free of 12; shop/big reserves 12 for a deferred resize but runs with 1
+        """
+        amounts = [self.requested, self.free, self.offered]
+        for resize in self.deferred_resizes[:1]:
+            amounts += [resize.reserved, resize.running]
+        requested, free, offered, *resize_amounts = names.format_in_one_unit(self.resource, *amounts)
+        text = f"{self.resource}: {requested} requested, {free} free of {offered}"
+        if self.exceeds_every_node:
+            text += "; no node is that large" if self.largest else "; no node offers any"
+        if resize_amounts:
+            reserved, running = resize_amounts
+            pod = self.deferred_resizes[0].pod
+            text += f"; {pod} reserves {reserved} for a deferred resize but runs with {running}"
+        others = len(self.deferred_resizes) - 1
+        if others > 0:
+            text += f", and {others} more {'pods do' if others > 1 else 'pod does'} so"
+        return text
+
+
+class TooManyPods(Fact, frozen=True):
+    """A node that already has its maximum number of pods."""
+
+    pods: int
+    limit: int
+    """The maximum number of pods of the node."""
+
+    def words(self) -> str:
+        """Describe the number and the limit of pods."""
+        return f"{self.pods} of {counted(self.limit, 'pod')}"
+
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
@@ -105,6 +169,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
     scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated", DEFAULT_RESOURCES)
 
     def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with the default resources and weights of the scoring strategy."""
         strategy = self.scoring_strategy
         return replace(self, scoring_strategy=replace(strategy, resources=fill_in_weights(strategy.resources)))
 
@@ -127,7 +192,8 @@ def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
         if not 0 < resource.weight <= 100:
             rule = f"resource weight of {resource.name} not in valid range (0, 100]"
             yield invalid(f"scoringStrategy.resources[{i}].weight", resource.weight, rule)
-    path, ratio = "scoringStrategy.requestedToCapacityRatio", strategy.requested_to_capacity_ratio
+    path = "scoringStrategy.requestedToCapacityRatio"
+    ratio = strategy.requested_to_capacity_ratio
     if strategy.type != "RequestedToCapacityRatio":
         if ratio is not None:
             yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
@@ -139,18 +205,14 @@ def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
 
 TOO_MANY_PODS = "Too many pods"
 TOO_LARGE = ByVersion(
-    "the code for a request that is larger than the node",
+    "status code for a request that is larger than the node",
     (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
     "#131345",
 )
-SCORES_DEVICES = ByVersion(
-    "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
-)
+SCORES_DEVICES = ByVersion("extended resources backed by devices are scored", (("", False), ("1.35", True)), "#134058")
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
-REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
-    "whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True))
-)
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
 
 
 class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
@@ -183,16 +245,18 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     ) -> None:
         self.args, self.features = args, features
         self.too_large = TOO_LARGE.at(version)
-        self.scored_features = features._replace(
-            extended_resource=features.extended_resource and SCORES_DEVICES.at(version)
-        )
+        scores_devices = features.extended_resource and SCORES_DEVICES.at(version)
+        self.scored_features = features._replace(extended_resource=scores_devices)
+        """The features with which devices count in scores."""
         self.strategy = args.scoring_strategy
 
     @classmethod
     def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         return cls(args, Features.from_gates(gates), gates.release)
 
     def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[Mapping[str, int]]:
+        """Return the pod's requests as the state for Filter."""
         return PreFilterResult(state=info.incoming_requests)
 
     def filter(
@@ -204,37 +268,39 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         if usage.fits_everywhere(requests):
             return
         pods = usage.column(names.PODS)
-        full = pods.used >= pods.allocatable
-        if full.any():
+        is_full = pods.used >= pods.allocatable
+        if is_full.any():
             yield Rejection(
-                full,
+                is_full,
                 Code.UNSCHEDULABLE,
                 TOO_MANY_PODS,
                 lambda row: TooManyPods(int(pods.used[row]), int(pods.allocatable[row])),
-                (pods.used + 1 - pods.allocatable).astype(np.float64),
+                distance=(pods.used + 1 - pods.allocatable).astype(np.float64),
             )
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
-            is_requested = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
+            # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
+            is_requested = request != 0 if names.is_scalar(name) else request > 0
             if is_requested and not self._is_ignored(name):
-                yield from self._reject_insufficient(name, request, usage, devices.is_backed(name))
+                yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
 
     def room_helps(self, view: Fork) -> bool:
         """Return whether removing pods never makes Filter reject a node, which holds unless requests overflow int64."""
         return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
+        """Return the pod's requests for the scored resources as the state for Score."""
         return PreScoreResult(self._get_demanded_amounts(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
         """Return the scores (F,) of the profile's strategy, from 0 to 100."""
         demanded = self._get_demanded_amounts(info, view) if state is None else state
-        usage = compute_node_usage(
-            demanded, view, view.nonzero_requested, rows, partial(DeviceBackedResources, view, self.scored_features)
-        )
+        devices = partial(DeviceBackedResources, view, self.scored_features)
+        usage = compute_node_usage(demanded, view, view.nonzero_requested, rows, devices)
         return STRATEGIES[self.strategy.type](self.strategy, usage)
 
     def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -260,21 +326,23 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield ClusterEventWithHint("DeviceClass", class_actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the utilization of the placement's nodes in total. Devices do not count."""
+        """Return the total utilization of the placement's nodes with the group, from 0 to 100. Devices do not count."""
         resources = self.strategy.resources
-        requests = np.array(
-            [self._list_scored_requests(assignment.info, view) for assignment in proposal.assignments], np.int64
-        )
-        requests = requests.reshape(-1, len(resources)).sum(axis=0)
+        pod_requests = [self._list_scored_requests(assignment.info, view) for assignment in proposal.assignments]
+        requests = np.array(pod_requests, np.int64).reshape(-1, len(resources)).sum(axis=0)
         demanded = get_demanded_amounts(resources, requests.tolist(), view)
         devices = partial(DeviceBackedResources, view, self.scored_features._replace(extended_resource=False))
         usage = compute_node_usage(demanded, view, view.nonzero_requested, proposal.placement.rows, devices)
-        used, offered = (amounts.sum(axis=1)[:, None] for amounts in (usage.used, usage.allocatable))
-        return int(
-            score_most_allocated(self.strategy, NodeUsage(requests[:, None] + used, used, offered, usage.weights))[0]
-        )
+
+        # All nodes of the placement together are scored like a single node.
+        used = usage.used.sum(axis=1)[:, None]
+        offered = usage.allocatable.sum(axis=1)[:, None]
+        total_usage = NodeUsage(requests[:, None] + used, used, offered, usage.weights)
+        (score,) = score_most_allocated(self.strategy, total_usage)
+        return int(score)
 
     def normalize_placements(self, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     def _get_demanded_amounts(self, info: PodInfo, view: NodeView) -> DemandedAmounts:
@@ -295,10 +363,13 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         """Return whether the profile ignores the extended resource or its group."""
         if not names.is_extended(name):
             return False
-        return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
+        group, _, _ = name.partition("/")
+        return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
-    def _reject_insufficient(self, name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes that are too small and one of the nodes that are too full.
+    def _iter_insufficiency_rejections(
+        self, name: str, request: int, usage: Usage, from_devices: bool
+    ) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes that are too small and one of the nodes that are too full, if there are any.
 
         With `from_devices`, nodes that offer none of the resource pass, because DynamicResources looks at their
         devices.
@@ -316,11 +387,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         def build_fact(row: int) -> Insufficient:
             offered = int(column.allocatable[row])
-            free_there = max(offered - int(column.used[row]), 0)
             return Insufficient(
                 name,
                 request,
-                free=free_there,
+                free=max(offered - int(column.used[row]), 0),
                 offered=offered,
                 largest=largest,
                 deferred_resizes=find_deferred_resizes(name, row, usage.view),
@@ -335,29 +405,26 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
-        demand = (
-            join_words([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
-            or "room for one more pod"
-        )
+        amounts = [f"{format_amount(name, amount)} {name}" for name, amount in requests.items()]
+        demand = join_words(amounts) or "room for one more pod"
         verb = agreeing(max(len(requests), 1), "is", "are")
         resources = join_words(list(requests), "or") or "pods"
         yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {demand} {verb} free then)")
-        yield WakeTrigger(
-            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {resources}"
-        )
+        less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
         if treats_updated_nodes_as_new(gates):
-            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {demand}")
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
-            yield WakeTrigger(NODE, ADD, f"a node is added that offers {demand}")
+            yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
             more_offered = f"a node offers more {resources}, in total {demand}"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
         extended = [name for name in requests if is_dra_extended(name)]
         if extended:
-            yield WakeTrigger(
-                "DeviceClass", ADD_OR_UPDATE, f"a DeviceClass starts to back {join_words(extended, 'or')}"
-            )
+            newly_backed = f"a DeviceClass starts to back {join_words(extended, 'or')}"
+            yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, newly_backed)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        """Return the pod's requests, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 
@@ -383,16 +450,18 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     """
     fork = get_whole_fork(view)
     node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
-    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
-    if not by_info:
+    amounts_by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
+    if not amounts_by_info:
         return ()
-    resizes = [
-        DeferredResize(fork.pods.objects[position].key, amounts.reserved[resource], amounts.running.get(resource, 0))
-        for position in fork.pods_on(node)
-        if (amounts := by_info.get(int(fork.pods.info[position]))) and resource in amounts.reserved
-    ]
-    unused = [resize for resize in resizes if resize.reserved > resize.running]
-    return tuple(sorted(unused, key=lambda resize: resize.running - resize.reserved))
+    resizes = []
+    for position in fork.pods_on(node):
+        amounts = amounts_by_info.get(int(fork.pods.info[position]))
+        if amounts is None or resource not in amounts.reserved:
+            continue
+        reserved, running = amounts.reserved[resource], amounts.running.get(resource, 0)
+        if reserved > running:
+            resizes.append(DeferredResize(fork.pods.objects[position].key, reserved, running))
+    return tuple(sorted(resizes, key=lambda resize: resize.running - resize.reserved))
 
 
 def _index_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:

@@ -13,12 +13,12 @@ from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.framework.events import ChangedObject, frees_room
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
-from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "whether any resize of the pod that waits counts for NodeResourcesFit's hint, not just of what it still asks for",
+    "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
     (("", False), ("1.32", True)),
 )
 
@@ -40,8 +40,9 @@ def is_schedulable_after_pod_event(
         return True
     if not is_own_resize and not change.new.spec.node_name:
         return False
-    requested = [name for name, amount in _get_effective_requests(info).items() if amount]
-    old, new = (_get_effective_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))
+    requested = [name for name, amount in _compute_effective_requests(info).items() if amount]
+    old = _compute_effective_requests(PodInfo(change.old, view.settings.requests))
+    new = _compute_effective_requests(PodInfo(change.new, view.settings.requests))
     return any(old.get(name, 0) > new.get(name, 0) for name in requested)
 
 
@@ -59,7 +60,7 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the DeviceClass now backs an extended resource that the pod requests."""
+    """Return whether the DeviceClass newly backs an extended resource that the pod requests."""
     class_: DeviceClass = change.new
     requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
@@ -70,8 +71,8 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
     return class_.spec.extended_resource_name in requests
 
 
-def _get_effective_requests(info: PodInfo) -> dict[str, int]:
-    """Return the pod's requests, including those at pod level."""
+def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
+    """Compute the pod's requests, including those at pod level, without node resources that devices provide."""
     return info.compute_amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
 
 
@@ -91,10 +92,15 @@ def _iter_missing_resources(
 def _offers_more(
     requests: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int], backed: Mapping[str, object]
 ) -> bool:
-    """Return whether the node now offers more pods, more of a requested resource, or leaves a requested one to
-    devices.
+    """Return whether the node now offers more pods or more of a requested resource.
+
+    It is enough that the node offers none of a requested resource that devices back.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True
-    requested = [name for name, amount in requests.items() if amount > 0]
-    return any(new.get(name, 0) > old.get(name, 0) or (new.get(name, 0) <= 0 and name in backed) for name in requested)
+    for name, amount in requests.items():
+        if amount <= 0:
+            continue
+        if new.get(name, 0) > old.get(name, 0) or (new.get(name, 0) <= 0 and name in backed):
+            return True
+    return False

@@ -225,7 +225,7 @@ class CurrentVolumes:
         self.of_pod = of_pod
         self.volumes = _get_shared_volumes(view, of_pod)
 
-    def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
+    def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """Look up all volumes again, because the claim may refer to another volume now."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 

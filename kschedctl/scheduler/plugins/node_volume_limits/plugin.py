@@ -18,15 +18,18 @@ from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, Plugi
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NOMINATED_PODS_FREE_ROOM,
     POD,
+    UPDATE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     frees_room,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     NO_LIMIT,
@@ -58,29 +61,25 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REGISTERS_LIMIT_EVENTS = ByVersion(
-    "whether NodeVolumeLimits asks how many volumes a CSINode allows, and has a hint for detached ones",
+    "changed limits of a CSINode are a wake-up event, and there is a queueing hint for detached volumes",
     (("", False), ("1.33", True)),
 )
-REGISTERS_ATTACHMENT_EVENTS = ByVersion(
-    "whether NodeVolumeLimits asks to be told of detached volumes", (("", False), ("1.32", True))
-)
-HAS_CLAIM_HINT = ByVersion("whether NodeVolumeLimits has a hint for new claims", (("", False), ("1.32", True)))
+REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
+HAS_CLAIM_HINT = ByVersion("there is a queueing hint for new claims", (("", False), ("1.32", True)))
 
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
 MIGRATABLE = ByVersion(
-    "the in-tree volumes of a pod that NodeVolumeLimits takes notice of",
+    "in-tree volumes of a pod that are counted",
     (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
     "#124546",
 )
 READS_NODES = ByVersion(
-    "whether attachable-volumes-csi-* of a node limit CSI volumes where its CSINode does not",
+    "attachable-volumes-csi-* of a node limits CSI volumes if its CSINode does not",
     (("", True), ("1.32", False)),
 )
-COUNTS_WITHOUT_PODS = ByVersion(
-    "whether CSI volumes that are attached for no pod count", (("", False), ("1.32", True)), "#127757"
-)
+COUNTS_WITHOUT_PODS = ByVersion("attached CSI volumes that no pod uses count", (("", False), ("1.32", True)), "#127757")
 NO_DRIVER = "{} CSI driver is not installed on the node"
 KINDS_OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
 KINDS_OF_ATTACHED_VOLUMES = (*KINDS_OF_OTHER_PODS, "VolumeAttachment")

@@ -26,8 +26,7 @@ from kschedctl.api.objects import OwnerReference, Service, TopologySpreadConstra
 from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import Domains, match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, Domains, match_required_affinity, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 

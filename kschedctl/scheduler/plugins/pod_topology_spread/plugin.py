@@ -41,26 +41,24 @@ from kschedctl.scheduler.framework.arguments import (
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD,
+    DELETE,
     NODE,
     POD,
     QUEUEING_HINTS,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    WakeTrigger,
     adapt_node_hint,
+    describe_selected_labels,
     frees_room,
+    join_words,
     resolve_pod_actions,
+    treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import (
-    ADD,
-    DELETE,
-    WakeTrigger,
-    describe_selected_labels,
-    join_words,
-    treats_updated_nodes_as_new,
-)
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     HARD,
     NAME,
@@ -83,12 +81,8 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-COUNTS_NOMINATED = ByVersion(
-    "whether pods that are only promised a node count for PodTopologySpread's hint", (("", False), ("1.36", True))
-)
-COUNTS_ITSELF = ByVersion(
-    "whether the pod that waits counts for PodTopologySpread's hint itself", (("", False), ("1.32", True))
-)
+COUNTS_NOMINATED = ByVersion("queueing hint: nominated pods count", (("", False), ("1.36", True)))
+COUNTS_ITSELF = ByVersion("queueing hint: the rejected pod itself counts", (("", False), ("1.32", True)))
 
 
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
@@ -136,7 +130,7 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Ite
 
 
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
+    "a change of the pod's tolerations is a wake-up event", (("", False), ("1.32", True))
 )
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 

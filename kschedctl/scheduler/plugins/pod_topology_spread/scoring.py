@@ -24,8 +24,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     tally_matching_pods,
 )
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.snapshot.nodes import Domains, LabelColumn
+from kschedctl.snapshot.nodes import HOSTNAME, Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 

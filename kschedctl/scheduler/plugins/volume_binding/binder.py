@@ -41,7 +41,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, find_matching_volume
-from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME
 
 ClaimIndices = npt.NDArray[np.int32]
 """(N,) the index of a claim or pool per node, or NO_MATCH."""

@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
-    "whether volumes that would be provisioned are scored, and rows are there without any to score",
+    "volumes to be provisioned are scored, and nodes have a score even without any",
     (("", False), ("1.33", True)),
     "#128184",
 )

@@ -36,11 +36,19 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    ADD,
+    ADD_OR_UPDATE,
+    NODE,
+    UPDATE,
+    ActionType,
+    ClusterEventWithHint,
+    WakeTrigger,
+    join_words,
+)
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,
@@ -95,12 +103,12 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 CAPACITY_SCORING_GATE = ByVersion(
-    "the gate with which VolumeBinding scores by storage capacity",
+    "gate for scoring by storage capacity",
     (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
     "#128184",
 )
 DEFAULT_CAPACITY_SCORES = ByVersion(
-    "the scores of storage that is empty and of full one, unless arguments say otherwise",
+    "default scores of empty and of full storage",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
 )
@@ -136,7 +144,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
 
 REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 REASON_NODE_CONFLICT = ByVersion(
-    "the reason for a volume that a node cannot reach",
+    "reason for a volume that a node cannot reach",
     (
         ("", "node(s) had volume node affinity conflict"),
         ("1.33", "node(s) didn't match PersistentVolume's node affinity"),
@@ -144,7 +152,7 @@ REASON_NODE_CONFLICT = ByVersion(
     "#129887",
 )
 NARROWS_BY_HOSTNAME = ByVersion(
-    "whether hostnames in the affinity of bound volumes are taken for the only nodes to look at",
+    "only nodes named by hostname in the affinity of bound volumes are evaluated",
     (("", True), ("1.30.7 1.31.3", False)),
     "#125398",
 )

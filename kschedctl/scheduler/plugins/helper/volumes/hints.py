@@ -13,14 +13,15 @@ from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, Persiste
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
+    ADD_OR_UPDATE,
     NODE,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    join_words,
     resolve_node_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -80,9 +81,10 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
 
 
 HAS_DRIVER_HINT = ByVersion(
-    "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))
+    "only changed CSIDrivers, not new ones, are wake-up events, and there is a queueing hint for them",
+    (("", False), ("1.32", True)),
 )
-REGISTERS_CLAIM_UPDATES = ByVersion("whether VolumeZone asks for changed claims too", (("", False), ("1.31", True)))
+REGISTERS_CLAIM_UPDATES = ByVersion("changed claims are wake-up events, too", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 

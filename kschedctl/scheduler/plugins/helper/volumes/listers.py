@@ -123,7 +123,7 @@ class Listers:
         """Return whether the plugin's volumes count as volumes of its CSI driver on nodes that migrated it."""
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
-    def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
+    def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """Replace the claim or volume of the same name."""
         if isinstance(obj, PersistentVolumeClaim):
             self.claims[obj.metadata.namespace, obj.metadata.name] = obj

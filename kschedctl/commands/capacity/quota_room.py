@@ -1,0 +1,71 @@
+"""How many more pods of a workload Kueue admits at once without preemption."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import get_identity, with_replicas
+from kschedctl.cluster import Cluster
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, add_foreseen_flavors, foresee_jobs
+from kschedctl.reports.waiting_elsewhere import WaitingState
+
+
+class QuotaRoom(NamedTuple):
+    """The number of pods of a workload that get quota at the same time."""
+
+    pods: int
+    flavors: str
+    """The flavors of the first pod, such as ``flavor spot``, or "" if there is no quota for it."""
+    reason: str
+    """Why one more pod does not get quota, or "" if all pods that were tried do."""
+
+
+def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) -> list[Pod]:
+    """Return the pods of a workload with the labels and tolerations of the flavor that Kueue gives to the first pod."""
+    outlook = _foresee_pods(cluster, workload, 1)
+    return pods if outlook is None else [add_foreseen_flavors(pod, outlook, cluster) for pod in pods]
+
+
+def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
+    """Count how many of at most ``most`` pods of a workload Kueue admits, with all pods that wait ahead of them.
+
+    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
+    """
+    first = _foresee_pods(cluster, workload, 1)
+    if first is None or first.report.state is WaitingState.NOT_CHECKED or not (first.report.replayed or first.admitted):
+        return None
+    admitted, refused = _count_pods(first), most + 1
+    outlook = first
+    if not admitted:
+        return QuotaRoom(0, "", first.reason or first.report.headline)
+    tried = most
+    while admitted < tried:
+        outlook = _foresee_pods(cluster, workload, tried) or first
+        number = _count_pods(outlook)
+        if number and number < tried:  # each pod is a Workload of its own, or the Job starts with fewer pods
+            return QuotaRoom(number, first.flavors, outlook.reason)
+        admitted, refused = (tried, refused) if number else (admitted, tried)
+        tried = (admitted + refused) // 2
+    if refused > most:
+        return QuotaRoom(most, first.flavors, "")
+    return QuotaRoom(admitted, first.flavors, (_foresee_pods(cluster, workload, refused) or first).reason)
+
+
+def _foresee_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook | None:
+    """Return what Kueue does with a new workload of this many pods, or None if Kueue does not manage it."""
+    new_workload: Any = with_replicas(workload, pods)
+    new_workload = replace(new_workload, metadata=replace(new_workload.metadata, uid=""))
+    return next(iter(foresee_jobs(cluster, {get_identity(workload): new_workload}, "")), None)
+
+
+def _count_pods(outlook: JobOutlook) -> int:
+    """Return the number of pods that get quota without preemption."""
+    return sum(
+        pod_set.count
+        for admitted in outlook.admitted
+        if admitted.admission is not None and not admitted.victims
+        for pod_set in admitted.admission.pod_sets
+    )

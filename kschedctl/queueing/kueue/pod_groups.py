@@ -1,0 +1,131 @@
+"""The Workloads of pods that start together: plain pods with the same pod-group-name.
+
+Upstream: pkg/controller/jobs/pod/pod_controller.go and pkg/util/pod/pod.go of kubernetes-sigs/kueue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.gangs import KUEUE_LABEL
+from kschedctl.api.objects import (
+    Container,
+    ContainerPort,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+)
+from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.integrations import WorkloadBuilder, build_pod_set
+
+_NUMBER = re.compile(r"[+-]?\d+")
+_ROLE_LENGTH = 8
+
+
+def get_group_name(pod: Pod) -> str:
+    """Return the name of the pod's group in Kueue, or "" for a pod by itself."""
+    return pod.metadata.annotations.pod_group_name or pod.metadata.labels.get(KUEUE_LABEL, "")
+
+
+def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuilder) -> KueueWorkload:
+    """Build the Workload of the pods of a group, in LocalQueue ``queue``.
+
+    Pods of the same role, which request the same, are one pod set. Raises InputError if Kueue makes no Workload of the
+    group.
+    """
+    first = pods[0].metadata
+    name = get_group_name(pods[0])
+    total = _parse_total_count(first.annotations.pod_group_total_count)
+    has_fast_admission = first.annotations.pod_group_fast_admission == "true"
+    if len(pods) < total and not has_fast_admission:
+        raise InputError(f"group {name} has {len(pods)} of the {total} pods that pod-group-total-count announces")
+    for pod in pods:
+        if pod.metadata.labels.get(QUEUE_LABEL) != first.labels.get(QUEUE_LABEL):
+            raise InputError(f"the pods of group {name} name different LocalQueues")
+        if pod.metadata.annotations.pod_group_total_count != first.annotations.pod_group_total_count:
+            raise InputError(f"the pods of group {name} announce different numbers in pod-group-total-count")
+    if has_fast_admission:
+        pod_sets = [_build_role_pod_set(pods[0], total, builder)]
+    else:
+        pod_sets = _build_pod_sets(pods[:total], builder)
+    owners = tuple(OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid) for pod in pods[:total])
+    metadata = ObjectMeta(name, first.namespace, owner_references=owners, creation_timestamp=builder.created)
+    return KueueWorkload(metadata, builder.build_spec(first, queue, pod_sets))
+
+
+def _build_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
+    """Build a pod set for each role, sorted by name."""
+    by_role: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
+    return [_build_role_pod_set(members[0], len(members), builder) for _, members in sorted(by_role.items())]
+
+
+def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> KueuePodSet:
+    """Build the pod set of ``count`` pods of the role of a pod."""
+    pod_set = build_pod_set(PodTemplateSpec(pod.metadata, pod.spec), count, builder.gates)
+    return replace(pod_set, name=compute_role_hash(pod.spec))
+
+
+def _parse_total_count(text: str) -> int:
+    """Parse the number of pods of a group. Raises InputError."""
+    if not _NUMBER.fullmatch(text) or int(text) < 1:
+        raise InputError(f"annotation pod-group-total-count: {text!r} is not a number of pods")
+    return int(text)
+
+
+def compute_role_hash(spec: PodSpec) -> str:
+    """Return the name of the pod set that Kueue gives to pods of a group with this specification.
+
+    It is a hash of the fields that scheduling reads, as JSON. Names of ports are not known and count as absent.
+
+    >>> compute_role_hash(PodSpec((Container(),)))
+    'a9f06f3a'
+    """
+    shape: dict[str, object] = {
+        "initContainers": _describe_containers(spec.init_containers),
+        "containers": _describe_containers(spec.containers),
+        "nodeSelector": spec.node_selector or None,
+        "affinity": spec.affinity,
+        "tolerations": spec.tolerations or None,
+        "runtimeClassName": spec.runtime_class_name,
+        "priority": spec.priority,
+        "topologySpreadConstraints": spec.topology_spread_constraints or None,
+        "overhead": spec.overhead or None,
+        "resourceClaims": spec.resource_claims or None,
+    }
+    if spec.resources is not None:
+        shape["resources"] = spec.resources.requests or None
+    encoded = msgspec.json.encode({"spec": {field: shape[field] for field in sorted(shape)}})
+    return hashlib.sha256(encoded).hexdigest()[:_ROLE_LENGTH]
+
+
+def _describe_containers(containers: Sequence[Container]) -> list[object] | None:
+    """Return what a role depends on in each container, or None without containers."""
+    described: list[object] = [
+        {
+            "ports": [_describe_port(port) for port in container.ports] or None,
+            "resources": {"requests": dict(sorted(container.resources.requests.items()))},
+        }
+        for container in containers
+    ]
+    return described or None
+
+
+def _describe_port(port: ContainerPort) -> dict[str, object]:
+    """Return the fields of a port that are set, in the order of the API."""
+    fields = {
+        "hostPort": port.host_port,
+        "containerPort": port.container_port,
+        "protocol": port.protocol,
+        "hostIP": port.host_ip,
+    }
+    return {name: value for name, value in fields.items() if value}

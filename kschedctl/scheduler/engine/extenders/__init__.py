@@ -1,1 +1,0 @@
-"""HTTP extenders: their settings, calls and answers."""

@@ -1,0 +1,322 @@
+"""The objects of a kind as bytes in a snapshot: msgpack, in which pods and nodes are tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from types import GenericAlias
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Ints
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextColumn, TimeColumn, UidColumn
+from kschedctl.api.container_states import NOT_RECORDED
+from kschedctl.api.decoding import decode_msgpack
+from kschedctl.api.kinds import KINDS
+from kschedctl.api.noise import hash_host_path, strip_noise
+from kschedctl.api.objects import (
+    Affinity,
+    ContainerImage,
+    Node,
+    Pod,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    Struct,
+    Volume,
+)
+from kschedctl.api.pod_columns import PodTextColumns
+from kschedctl.api.pod_table import PodTable
+from kschedctl.sources.decoding import validate_stored_names
+
+
+class _ColumnForm(StrEnum):
+    """The form in which a column of texts is stored."""
+
+    TEXTS = "texts"
+    TIMES = "times"
+    UIDS = "uids"
+
+
+class _Column(msgspec.Struct, array_like=True):
+    """A column of texts, stored in one of three forms."""
+
+    form: _ColumnForm
+    data: bytes
+    """int32 codes of ``values``, int64 times in seconds, or the bytes of UIDs."""
+    values: list[str] = []
+    """The distinct texts."""
+
+
+class _PodRecord(msgspec.Struct, array_like=True):
+    """The stored form of a PodTable. The first snapshots of this format end before ``scheduled``."""
+
+    metadata: list[PodMeta]
+    specs: list[PodSpec]
+    affinities: list[Affinity | None]
+    volumes: list[tuple[Volume, ...]]
+    statuses: list[PodStatus]
+    templates: bytes
+    """int32, shape (T, 5): the numbers of metadata, spec, affinity, volumes and status of each template."""
+    template: bytes
+    """int32, shape (P,): the template of each pod."""
+    names: list[str]
+    uids: _Column
+    node: _Column
+    created: _Column
+    started: _Column
+    scheduled: _Column | None = None
+    disrupted: _Column | None = None
+    message: _Column | None = None
+    refusal: _Column | None = None
+    containers: _Column | None = None
+
+
+class _NodeRecord(msgspec.Struct, array_like=True):
+    """The stored form of nodes, with each distinct image stored once."""
+
+    nodes: list[Node]
+    """The nodes without images."""
+    images: list[ContainerImage]
+    """The distinct images."""
+    counts: bytes
+    """int32: the number of images of each node."""
+    codes: bytes
+    """int32: the numbers of the images of all nodes, one node after the other."""
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
+    """Encode the objects of a kind as a section."""
+    if kind == "Pod":
+        record: object = _build_pod_record(PodTable.from_pods(objects))
+    elif kind == "Node":
+        record = _build_node_record([strip_noise(node) for node in objects])
+    else:
+        record = [strip_noise(obj) for obj in objects]
+    return msgspec.msgpack.encode(record)
+
+
+class _DistinctParts:
+    """The distinct values among many parts, with a number for each."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self._numbers: dict[bytes, int] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def get_number(self, part: object) -> int:
+        """Return the number of a part. Equal parts have the same number."""
+        number = self._numbers.setdefault(self._encode(part), len(self.parts))
+        if number == len(self.parts):
+            self.parts.append(part)
+        return number
+
+
+def _build_pod_record(table: PodTable) -> _PodRecord:
+    """Build the record of a pod table, in which equal parts of templates are stored once."""
+    distinct_parts = [_DistinctParts() for _ in range(5)]
+    rows = [
+        [distinct.get_number(part) for distinct, part in zip(distinct_parts, _split_template(template), strict=True)]
+        for template in table.templates
+    ]
+    metadata, specs, affinities, volumes, statuses = (distinct.parts for distinct in distinct_parts)
+    return _PodRecord(
+        metadata,
+        specs,
+        affinities,
+        volumes,
+        statuses,
+        _encode_numbers(rows),
+        _encode_numbers(table.template),
+        list(table.names),
+        *map(_encode_column, table.columns),
+    )
+
+
+def _split_template(template: Pod) -> tuple[object, ...]:
+    """Split a template into metadata, spec, affinity, volumes and status, which are stored separately.
+
+    The paths of hostPath volumes are hashed.
+    """
+    spec = template.spec
+    return (
+        template.metadata,
+        replace(spec, affinity=None, volumes=()),
+        spec.affinity,
+        tuple(map(hash_host_path, spec.volumes)),
+        template.status,
+    )
+
+
+def _build_node_record(nodes: list[Node]) -> _NodeRecord:
+    """Build the record of nodes, in which equal images are stored once."""
+    images = _DistinctParts()
+    codes = [images.get_number(image) for node in nodes for image in node.status.images]
+    return _NodeRecord(
+        [replace(node, status=replace(node.status, images=())) for node in nodes],
+        images.parts,
+        _encode_numbers([len(node.status.images) for node in nodes]),
+        _encode_numbers(codes),
+    )
+
+
+def _encode_column(column: TextColumn) -> _Column:
+    """Build the record of a column in the form that fits its type."""
+    match column:
+        case TimeColumn():
+            return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
+        case UidColumn():
+            return _Column(_ColumnForm.UIDS, column.data)
+        case InternedTexts():
+            return _Column(_ColumnForm.TEXTS, _encode_numbers(column.codes), list(column.values))
+    raise TypeError(column)
+
+
+def _encode_numbers(numbers: object) -> bytes:
+    """Encode numbers as little-endian int32."""
+    return np.asarray(numbers, "<i4").tobytes()
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
+    """Decode the objects of a section. Raises ValueError if it is not a section with that many objects."""
+    decode = _DECODERS.get(kind)
+    objects = decode(data) if decode else _decode_list(kind, data)
+    if len(objects) != count:
+        raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
+    if kind != "Pod":  # the names of pods were validated as columns, without building the pods
+        validate_stored_names(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
+    return objects
+
+
+def _decode_pods(data: bytes) -> PodTable:
+    """Decode the pods of a section. Raises ValueError if a name is invalid or the columns do not fit together."""
+    record = decode_msgpack(data, _PodRecord)
+    validate_stored_names(record.names)
+    validate_stored_names(meta.namespace for meta in record.metadata)
+    templates = _decode_templates(record)
+    pod_count = len(record.names)
+    template = _decode_numbers(record.template)
+    _validate_codes(template, len(templates))
+    _validate_length(len(template), pod_count)
+    return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
+
+
+def _decode_templates(record: _PodRecord) -> list[Pod]:
+    """Build the templates of a pod table from their parts. Raises ValueError if a part does not exist."""
+    parts: tuple[Sequence[object], ...] = (
+        record.metadata,
+        record.specs,
+        record.affinities,
+        record.volumes,
+        record.statuses,
+    )
+    rows = _decode_numbers(record.templates).reshape(-1, len(parts))
+    for column, values in zip(rows.T, parts, strict=True):
+        _validate_codes(column, len(values))
+    templates = []
+    for metadata, spec, affinity, volumes, status in rows.tolist():
+        pod_spec = replace(record.specs[spec], affinity=record.affinities[affinity], volumes=record.volumes[volumes])
+        templates.append(Pod(record.metadata[metadata], pod_spec, record.statuses[status]))
+    return templates
+
+
+def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
+    """Decode the columns of a table with ``count`` pods. Columns that older snapshots do not have are constant.
+
+    Raises ValueError.
+    """
+    return PodTextColumns(
+        uids=_decode_column(record.uids, count),
+        node=_decode_texts(record.node, count),
+        created=_decode_column(record.created, count),
+        started=_decode_column(record.started, count),
+        scheduled=_decode_column(record.scheduled or _build_constant_column(count), count),
+        disrupted=_decode_texts(record.disrupted or _build_constant_column(count), count),
+        message=_decode_texts(record.message or _build_constant_column(count), count),
+        unschedulable_message=_decode_texts(record.refusal or _build_constant_column(count), count),
+        containers=_decode_texts(record.containers or _build_constant_column(count, NOT_RECORDED), count),
+    )
+
+
+def _build_constant_column(count: int, text: str = "") -> _Column:
+    """Build a column with the same text in every row."""
+    return _Column(_ColumnForm.TEXTS, bytes(4 * count), [text])  # int32 codes that are all 0
+
+
+def _decode_nodes(data: bytes) -> tuple[Node, ...]:
+    """Decode the nodes of a section. Raises ValueError if the codes or counts of images are invalid."""
+    record = decode_msgpack(data, _NodeRecord)
+    counts = _decode_numbers(record.counts)
+    codes = _decode_numbers(record.codes)
+    _validate_codes(codes, len(record.images))
+    _validate_codes(counts, len(codes) + 1)  # no node has more images than there are codes
+    _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
+
+    images = [record.images[code] for code in codes.tolist()]
+    ends = np.cumsum(counts, dtype=np.int64).tolist()
+    starts = [0, *ends[:-1]] if ends else []
+    return tuple(
+        replace(node, status=replace(node.status, images=tuple(images[start:end]))) if start < end else node
+        for node, start, end in zip(record.nodes, starts, ends, strict=True)
+    )
+
+
+def _decode_list(kind: str, data: bytes) -> tuple[Struct, ...]:
+    """Decode a section that is a list of the kind's structs. Raises ValueError."""
+    tuple_type: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
+    objects: tuple[Struct, ...] = decode_msgpack(data, tuple_type)
+    return objects
+
+
+def _decode_texts(column: _Column, count: int) -> InternedTexts:
+    """Decode a column of ``count`` interned texts. Raises ValueError for another form or length."""
+    if column.form != _ColumnForm.TEXTS:
+        raise ValueError(f"a column of {column.form}")
+    codes = _decode_numbers(column.data)
+    _validate_codes(codes, len(column.values))
+    _validate_length(len(codes), count)
+    return InternedTexts(codes, column.values)
+
+
+def _decode_column(column: _Column, count: int) -> TextColumn:
+    """Decode a column of any form with ``count`` rows. Raises ValueError for another length or an invalid value."""
+    match column.form:
+        case _ColumnForm.TIMES:
+            seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
+            _validate_length(len(seconds), count)
+            if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
+                raise ValueError("an invalid time")
+            return TimeColumn(seconds)
+        case _ColumnForm.UIDS:
+            _validate_length(len(column.data), count * UID_BYTES)
+            return UidColumn(column.data)
+    return _decode_texts(column, count)
+
+
+def _decode_numbers(data: bytes) -> Ints:
+    """Decode little-endian int32 numbers into an int32 array."""
+    return np.frombuffer(data, "<i4").astype(np.int32, copy=False)
+
+
+def _validate_codes(codes: Ints, value_count: int) -> None:
+    """Raise ValueError if a code is not the index of a value."""
+    if len(codes) and not 0 <= codes.min() <= codes.max() < value_count:
+        raise ValueError("an unknown code")
+
+
+def _validate_length(length: int, expected_length: int) -> None:
+    """Raise ValueError if the length is not the expected one."""
+    if length != expected_length:
+        raise ValueError("columns of different length")
+
+
+_DECODERS: Mapping[str, Callable[[bytes], Sequence[Struct]]] = {"Pod": _decode_pods, "Node": _decode_nodes}

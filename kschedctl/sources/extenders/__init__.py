@@ -1,1 +1,0 @@
-"""Extenders of the scheduler, called over HTTP or replayed from recorded answers."""

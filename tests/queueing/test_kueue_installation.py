@@ -1,0 +1,98 @@
+"""The release and the Configuration of Kueue come from its Deployment, its ConfigMap, or options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kueue_objects import NODES, NOW, QUEUES, build_manifest
+
+from kschedctl.api.objects import ConfigMap, ObjectMeta
+from kschedctl.api.queueing import KueueRelease
+from kschedctl.api.workloads import decode_workload
+from kschedctl.cli.kueue_options import KueueInput
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.errors import InputError, UsageError
+from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests
+from kschedctl.reports.waiting_elsewhere import WaitingState
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
+from kschedctl.sources.archive_file import read_archive, write_archive
+
+_TEXT = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {frameworks: [pod]}
+resources: {transformations: [{input: nvidia.com/gpu, outputs: {example.com/credit: 10}, strategy: Retain}]}
+metrics: {bindAddress: ":8443"}
+"""
+
+
+def _build_config_map(text: str = _TEXT) -> ConfigMap:
+    """Build the ConfigMap of Kueue."""
+    return ConfigMap(ObjectMeta("kueue-manager-config", "kueue-system"), {"controller_manager_config.yaml": text})
+
+
+def _build_cluster(text: str = _TEXT) -> Cluster:
+    """Build a cluster with queues, nodes, and the ConfigMap of Kueue."""
+    cluster = Cluster.from_objects([*QUEUES, *NODES])
+    return cluster.with_objects({"ConfigMap": [_build_config_map(text)]})
+
+
+def test_the_configuration_of_the_config_map_decides_which_jobs_are_managed() -> None:
+    job = decode_workload(build_manifest(gpus=1, pods=1))
+    assert foresee_manifests(_build_cluster(), [job], NOW) == []
+    (outlook,) = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), [job], NOW)
+    assert outlook.report.state is WaitingState.ADMISSIBLE
+
+
+def test_a_snapshot_keeps_the_configuration(tmp_path: Path) -> None:
+    path = str(tmp_path / "cluster.ksnap")
+    write_archive(_build_cluster(), path)
+    assert find_installation(read_archive(path)).configuration["integrations"] == {"frameworks": ["pod"]}
+
+
+def test_an_anonymized_configuration_has_no_names() -> None:
+    (config_map,) = anonymize_cluster(_build_cluster()).cluster.config_maps
+    configuration = find_installation(Cluster(config_maps=(config_map,))).configuration
+    assert configuration["integrations"] == {"frameworks": ["pod"]}
+    text = config_map.data["controller_manager_config.yaml"]
+    assert "example.com" not in text
+    assert "metrics" not in text
+
+
+@pytest.mark.parametrize("text", ["a: b: c", "- list", "kind: Other"])
+def test_a_malformed_configuration_is_a_doubt(text: str) -> None:
+    installation = find_installation(_build_cluster(text))
+    assert installation.configuration == {}
+    assert installation.doubt.startswith("ConfigMap kueue-system/kueue-manager-config: ")
+
+
+def test_a_configuration_that_may_not_be_read_is_a_doubt() -> None:
+    cluster = Cluster(gaps={"ConfigMap": Gap("could not be read: forbidden")})
+    assert "could not be read: forbidden" in find_installation(cluster).doubt
+
+
+def test_a_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
+    job = decode_workload(build_manifest(gpus=1, pods=1))
+    (outlook,) = foresee_manifests(_build_cluster("integrations: {frameworks: pod}"), [job], NOW)
+    assert outlook.report.state is WaitingState.NOT_CHECKED
+    assert "integrations.frameworks" in outlook.report.headline
+
+
+def test_options_precede_the_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("kind: Configuration\nfairSharing: {}\n")
+    cluster = KueueInput(kueue_version="v0.19", kueue_config=str(path)).apply_to(_build_cluster())
+    installation = find_installation(cluster)
+    assert installation.release is KueueRelease.V0_19
+    assert installation.configuration == {"kind": "Configuration", "fairSharing": {}}
+
+
+def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"0\.3"):
+        KueueInput(kueue_version="0.3").apply_to(_build_cluster())
+    path = tmp_path / "config.yaml"
+    path.write_text("kind: Other\n")
+    with pytest.raises(InputError, match="no Configuration of Kueue"):
+        KueueInput(kueue_config=str(path)).apply_to(_build_cluster())

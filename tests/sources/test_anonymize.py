@@ -1,0 +1,242 @@
+"""Under pseudonyms the answers are the same, and nothing of the originals is left in the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from golden_cases import FAMILIES, SETTINGS, family_lines
+from test_archive_file import demo_cluster, recorded_cluster, unpacked
+
+import kschedctl
+from kschedctl.api import objects as api
+from kschedctl.api.kinds import KINDS
+from kschedctl.cluster import Cluster, Provenance
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
+from kschedctl.sources.anonymize.fields import FIELDS
+from kschedctl.sources.anonymize.kept_texts import KEPT_FIELDS, is_well_known
+from kschedctl.sources.archive_file import read_archive, write_archive
+
+PSEUDONYM = re.compile(r"x\d{4,}")
+
+
+def pseudonym_of(originals: dict[str, str], cluster: Cluster, made: Cluster, key: str) -> str:
+    """Return the new ``namespace/name`` of a pod, found by its position."""
+    place = [pod.key for pod in sorted(cluster.pods, key=lambda p: (p.metadata.namespace, p.metadata.name))].index(key)
+    return made.pods[place].key
+
+
+def restored(document: Any, originals: dict[str, str]) -> Any:
+    """Return a document with the originals put back."""
+
+    def original(match: re.Match[str]) -> str:
+        start, made = match[0][: -len(match[1])], match[1]
+        found = originals.get(match[0]) or start + originals[made]
+        return json.dumps(found)[1:-1]
+
+    return json.loads(re.sub(r"[a-z0-9.-]*?(x\d{4,})", original, json.dumps(document)))
+
+
+@pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
+def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> None:
+    cluster = make()
+    made, originals, _ = anonymize_cluster(cluster)
+    write_archive(made, str(tmp_path / "s"), anonymized=True)
+    again = read_archive(str(tmp_path / "s"))
+    for pod in cluster.unbound_pods():
+        found = kschedctl.explain(again, pseudonym_of(originals, cluster, again, pod.key)).to_dict()
+        assert restored(found, originals) == kschedctl.explain(cluster, pod.key).to_dict()
+
+
+@pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
+def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
+    """Every text of every object is searched for, as a whole word, but for those that have to stay."""
+    cluster = make()
+    made, _, stays = anonymize_cluster(cluster)
+    write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
+    everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
+    found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in texts(obj)}
+    words = set(re.findall(r"[\w./-]+", everything))
+    left = {text for text in found & words if not is_well_known(text)}
+    assert left <= API_WORDS, left - API_WORDS
+    assert len(found - left) > 100
+
+
+API_WORDS = {
+    *("apps/v1", "v1", "batch/v1", "resource.k8s.io", "resource.k8s.io/v1", "kubernetes.io/no-provisioner"),
+    *("Pod", "Node", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PersistentVolumeClaim", "ResourceClaim", "pods"),
+    *("Deployment", "DisruptionTarget", "PreemptionByScheduler", "model"),  # model: a device attribute
+    *("NoSchedule", "NoExecute", "PreferNoSchedule", "Equal", "Exists", "In", "NotIn", "DoesNotExist", "Gt", "Lt"),
+    *(
+        "Pending",
+        "Running",
+        "Succeeded",
+        "Failed",
+        "Bound",
+        "Available",
+        "Active",
+        "Always",
+        "Never",
+        "True",
+        "False",
+        "Unknown",
+    ),
+    *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "PodScheduled", "SchedulingGated", "Unschedulable"),
+    *("KubeletReady", "KubeletHasSufficientMemory", "KubeletHasNoDiskPressure", "KubeletHasSufficientPID"),
+    *("DoNotSchedule", "ScheduleAnyway", "Honor", "Ignore", "PreemptLowerPriority", "AlwaysAllow", "IfHealthyBudget"),
+    *("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod", "Filesystem", "Block"),
+    *("WaitForFirstConsumer", "Immediate", "ExactCount", "All", "TCP", "UDP", "Delete", "Retain", "yes", "true"),
+    *("default-scheduler", "system-node-critical", "system-cluster-critical"),
+}
+"""What the API itself says in objects."""
+
+
+def texts(value: Any) -> set[str]:
+    """Return all texts with a letter in an object, keys too, but not quantities and times."""
+    if isinstance(value, api.Struct):
+        fields = (getattr(value, field) for field in value.__struct_fields__)
+        return {text for field in fields for text in texts(field)}
+    if isinstance(value, dict):
+        return {text for pair in value.items() for item in pair for text in texts(item)}
+    if isinstance(value, tuple | list):
+        return {text for item in value for text in texts(item)}
+    is_text = (
+        isinstance(value, str) and re.search("[A-Za-z]{2}", value) and not re.fullmatch(r"[\d.]+[kKMGTPEi]*", value)
+    )
+    return {value} if is_text and len(value) > 2 else set()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_golden_clusters_answer_alike(family: str) -> None:
+    """Clusters that kube-scheduler itself was asked about: the same verdict, scores, reasons and choices."""
+    for case in map(json.loads, family_lines(family)[::12]):
+        settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+        cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
+        try:
+            expected = kschedctl.explain(cluster, case["pod"]).to_dict()
+        except kschedctl.KschedctlError:
+            continue
+        made, originals, _ = anonymize_cluster(cluster)
+        found = kschedctl.explain(made, pseudonym_of(originals, cluster, made, case["pod"])).to_dict()
+        assert comparable(restored(found, originals)) == comparable(expected), case["id"]
+
+
+def comparable(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers of plugins without the facts, which name ranks where numbers are compared."""
+    kept = ("verdict", "message", "nodeOrder", "queue", "preFilter", "filter", "firstFail", "feasible")
+    scores = ("score", "normalized", "weighted", "total", "best")
+    preemption = document["preemption"] and {k: v for k, v in document["preemption"].items() if k != "candidates"}
+    victims = document["preemption"] and {n: c["victims"] for n, c in document["preemption"]["candidates"].items()}
+    found = {key: document[key] for key in kept + scores} | {"preemption": preemption, "victims": victims}
+    return without_positions(found)
+
+
+def without_positions(value: Any) -> Any:
+    """Return errors in CEL without the column and the quoted line, which depend on the texts."""
+    if isinstance(value, str):
+        return re.sub(r"\n \|[^\n]*", "", re.sub(r"<input>:\d+:\d+", "<input>", value))
+    if isinstance(value, dict):
+        return {key: without_positions(item) for key, item in value.items()}
+    return [without_positions(item) for item in value] if isinstance(value, list) else value
+
+
+def test_every_text_of_every_struct_is_decided_upon() -> None:
+    """A new field must say whether it holds a name."""
+    structs, waiting = set[type](), [kind.struct for kind in KINDS.values()]
+    while waiting:
+        struct = waiting.pop()
+        if struct not in structs:
+            structs.add(struct)
+            waiting += [inner for field in msgspec.structs.fields(struct) for inner in _inner(field.type)]
+    for struct in structs:
+        decided = {*FIELDS.get(struct, {}), *KEPT_FIELDS.get(struct, "").split()}
+        texts = {field.name for field in msgspec.structs.fields(struct) if _holds_texts(field.type)}
+        assert texts <= decided, struct
+        assert decided <= {field.name for field in msgspec.structs.fields(struct)}, struct
+
+
+def _inner(annotation: Any) -> list[type]:
+    if isinstance(annotation, type) and issubclass(annotation, api.Struct):
+        return [annotation]
+    return [struct for inner in getattr(annotation, "__args__", ()) for struct in _inner(inner)]
+
+
+def _holds_texts(annotation: Any) -> bool:
+    arguments = getattr(annotation, "__args__", ())
+    return annotation is str or (not _inner(annotation) and any(map(_holds_texts, arguments)))
+
+
+def test_numbers_that_are_compared_stay_in_order() -> None:
+    labels = [{"cores": "8"}, {"cores": "016"}, {"cores": "many"}, {"cores": "32"}]
+    nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": found}} for i, found in enumerate(labels)]
+    term = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["8"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"affinity": affinity}}
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([*nodes, pod]))
+    values = [value for node in made.nodes for value in node.metadata.labels.values()]
+    assert values[:2] == ["0", "01"]
+    assert PSEUDONYM.fullmatch(values[2])
+    assert values[3] == "2"
+
+
+def test_a_value_that_no_label_may_have_stays_one() -> None:
+    """The scheduler refuses the selector for it; signs of compared numbers stay for the same reason."""
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
+    terms = [p.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution for p in made.pods]  # type: ignore[union-attr]
+    values = {requirement.values for (term,) in terms for requirement in term.preference.match_expressions}
+    assert ("-1",) in values
+    assert any(PSEUDONYM.fullmatch(value[:-1]) and value.endswith("?") for (value,) in values)
+
+
+def _preferring(value: str) -> dict[str, Any]:
+    expression = {"key": "k", "operator": "Gt" if value == "-1" else "In", "values": [value]}
+    term = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"kind": "Pod", "metadata": {"name": f"p{len(value)}"}, "spec": {"affinity": affinity}}
+
+
+def test_an_image_without_a_tag_is_still_the_latest() -> None:
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"images": [{"names": ["web:latest", "r:5000/web"]}]}}
+    containers = [
+        {"name": "a", "image": "web"},
+        {"name": "b", "image": "r:5000/web"},
+        {"name": "c", "image": "web@sha256:1"},
+    ]
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([node, pod]))
+    held, (bare, port, digest) = made.nodes[0].status.images[0].names, made.pods[0].spec.containers
+    assert held[0] == f"{bare.image}:latest"
+    assert held[1] == port.image
+    assert ":" not in port.image
+    assert re.fullmatch(r"x\d+:x\d+", digest.image)
+
+
+def test_nothing_tells_which_cluster_it_was() -> None:
+    provenance = Provenance(
+        server="https://api.acme.example:6443",
+        context="acme-prod",
+        namespace="acme-shop",
+        server_version="v1.36.2",
+        read_at="2026-01-02T03:04:05Z",
+        leader="acme-master-1_0f",
+        configured_by="ConfigMap acme-system/scheduler",
+    )
+    made, _, _ = anonymize_cluster(replace(demo_cluster(), provenance=provenance))
+    assert made.provenance == Provenance("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
+
+
+def test_words_of_conditions_that_somebody_chose_go() -> None:
+    """Those that decide how much a resized pod asks for stay."""
+    ready = {"type": "Ready", "status": "False", "reason": "AcmeSecretMissing", "message": "acme"}
+    resized = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [ready]}}
+    documents = [pod | {"status": {"conditions": [ready, resized]}}, node]
+    made, _, _ = anonymize_cluster(kschedctl.Cluster.from_objects([{"apiVersion": "v1", **each} for each in documents]))
+    told = [(c.type, c.reason, c.message) for each in (made.pods[0], made.nodes[0]) for c in each.status.conditions]
+    assert told == [("Ready", "", ""), ("PodResizePending", "Infeasible", ""), ("Ready", "", "")]
