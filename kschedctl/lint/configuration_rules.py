@@ -275,7 +275,7 @@ def _find_unsuitable_percentages(
             message = f"no effect: with {counted(nodes, 'node')} {all_nodes} looked at"
         elif nodes * percentage // 100 < MIN_FEASIBLE_NODES:
             message = (
-                f"{percentage} % of {counted(nodes, 'node')} are fewer than {MIN_FEASIBLE_NODES}, so {wanted} are "
+                f"{percentage}% of {counted(nodes, 'node')} are fewer than {MIN_FEASIBLE_NODES}, so {wanted} are "
                 "looked for"
             )
         elif wanted > 2 * usual and nodes > 1000:

@@ -65,7 +65,7 @@ def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
     explained = (ExplainedPods(("a/x",), UNSCHEDULABLE),)
     shown = RENDERERS["html"](WhatIf("", 0, (0, 3), changes=changes, explained=explained), Style())
     assert isinstance(shown, str)
-    assert "for each newly pending pod</h2>" in shown
+    assert "of each newly pending pod</h2>" in shown
     assert "the nodes of 2 more pods.</p>" in shown
 
 
