@@ -339,9 +339,9 @@ def test_a_text(copy: Path) -> None:
     (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
     file = copy / path
     old = file.read_text()
-    assert old.count('return "cordoned"') == 1
+    assert old.count('return "the node is cordoned"') == 1
     file.unlink()
-    file.write_text(old.replace('return "cordoned"', 'return "out of bounds"'))
+    file.write_text(old.replace('return "the node is cordoned"', 'return "out of bounds"'))
     cordoned = LEGENDARY.replace("status:", "spec: {unschedulable: true}\nstatus:", 1)
     (copy / "cluster.yaml").write_text(cordoned)
     (shown,) = run(copy, "explain shop/web -f cluster.yaml --assume-complete -o wide")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
@@ -36,7 +37,7 @@ def is_native(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Return whether the resource has another domain, such as ``nvidia.com/gpu``, and can be part of a quota."""
+    """Return whether the resource has a valid name with a domain of its own, such as ``nvidia.com/gpu``."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 
@@ -47,7 +48,7 @@ def is_scalar(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Return whether NodeResourcesFit considers the resource. Others, such as ``gpu``, are silently ignored."""
+    """Return whether NodeResourcesFit considers the resource. Other names, such as ``gpu``, are silently ignored."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
@@ -62,7 +63,9 @@ def is_dra_extended(name: str) -> bool:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Format an amount for people: millicores below a core as ``250m``, bytes in the largest whole binary unit.
+    """Format an amount for people: whole CPUs or millicores, and bytes in the largest binary unit without a fraction.
+
+    Bytes that fit no unit are shown in Mi with one digit after the point. Other resources are plain numbers.
 
     >>> format_amount("cpu", 1500), format_amount("memory", 3 << 29), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1536Mi', '2')
@@ -89,11 +92,56 @@ def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ..
     """
     amounts = (request, *compared)
     if name == CPU:
-        whole = all(amount % 1000 == 0 for amount in amounts)
-        return tuple(str(amount // 1000) if whole or not amount else f"{amount}m" for amount in amounts)
+        if all(amount % 1000 == 0 for amount in amounts):
+            return tuple(str(amount // 1000) for amount in amounts)
+        return tuple(f"{amount}m" if amount else "0" for amount in amounts)
     if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
         for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
             texts = tuple(f"{amount / (1 << shift):.1f}".removesuffix(".0") for amount in amounts)
             if request >= 1 << shift and len(set(texts)) == len(set(amounts)):
                 return tuple(f"{text}{unit}" if amount else "0" for text, amount in zip(texts, amounts, strict=True))
     return tuple(map(str, amounts))
+
+
+class ComparableAmounts(NamedTuple):
+    """Amounts of one resource as they are written in a sentence: numbers, and the unit of all of them."""
+
+    numbers: tuple[str, ...]
+    unit: str
+
+
+def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
+    """Format amounts in the unit of the request, with up to three digits, or more if different amounts look equal.
+
+    >>> format_for_sentence("cpu", 6000, 2260, 7910), format_for_sentence("cpu", 1000, 0)
+    (ComparableAmounts(numbers=('6', '2.26', '7.91'), unit='CPUs'), ComparableAmounts(numbers=('1', '0'), unit='CPU'))
+    >>> format_for_sentence("memory", 16 << 30, (16 << 30) - (8 << 20))
+    ComparableAmounts(numbers=('16', '15.99'), unit='GiB of memory')
+    >>> format_for_sentence("nvidia.com/gpu", 4, 2)
+    ComparableAmounts(numbers=('4', '2'), unit='nvidia.com/gpu')
+    """
+    amounts = (request, *compared)
+    if name == CPU:
+        return ComparableAmounts(_format_scaled(amounts, 1000), "CPU" if request == 1000 else "CPUs")
+    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
+        units = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
+        shift, unit = next((pair for pair in units if request >= 1 << pair[0]), (0, "bytes"))
+        return ComparableAmounts(_format_scaled(amounts, 1 << shift), f"{unit} of {name}")
+    return ComparableAmounts(tuple(f"{amount:,}" for amount in amounts), name)
+
+
+def _format_scaled(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
+    """Divide the amounts by `scale`, and round them to three digits, or to as many as it takes to tell them apart."""
+    numbers: tuple[str, ...] = ()
+    for digits in range(3, 19):
+        numbers = tuple(_round_to_digits(amount / scale, digits) for amount in amounts)
+        if len(set(numbers)) == len(set(amounts)):
+            break
+    return numbers
+
+
+def _round_to_digits(value: float, digits: int) -> str:
+    """Round a value to a number of significant digits, but keep all digits before the decimal point."""
+    whole_digits = len(str(int(value))) if value >= 1 else 0
+    text = f"{value:,.{max(digits - whole_digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

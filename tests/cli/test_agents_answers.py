@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
     "holmes 13b: which label, and a fix": Case(
         "explain_pod",
         {"pod": "n13/user-profile-import"},
-        ("needs label=someLabel", "no such label", "Do not select nodes by label=someLabel"),
+        ("needs label=someLabel", "has no label label", "Do not select nodes by label=someLabel"),
         [SELECTING],
     ),
     "holmes 14: GPUs": Case(
@@ -137,7 +137,7 @@ CASES: dict[str, Case] = {
     ),
 }
 RECORDED: dict[str, tuple[str, ...]] = {
-    "lab/p01-cpu": ("Insufficient cpu", "6000m requested"),
+    "lab/p01-cpu": ("Insufficient cpu", "needs 6 CPUs"),
     "lab/p03-gpu": ("Insufficient nvidia.com/gpu",),
     "lab/p04-unknown-extended": ("example.com/fpga",),
     "lab/p05-taint": ("nvidia.com/gpu=present:NoSchedule is not tolerated", "Tolerate"),

@@ -51,8 +51,8 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "120")
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
-    assert "all 7 eligible nodes: Insufficient cpu" in text  # 12 nodes less one cordoned and four tainted
-    assert "  closest general-b2: cpu: 1500m requested, 1200m free of 3900m" in text
+    # 12 nodes less one cordoned and four tainted
+    assert "needs 1.5 CPUs; the most free is 1.2, on general-b2 (all 7 eligible nodes)" in text
     assert "  kubectl uncordon general-c2\n" in text
 
 

@@ -38,7 +38,7 @@ def event(tmp_path: Path, *documents: object) -> str:
 def test_one_pod(run: Run, cluster: str) -> None:
     code, out, err = run("wakes", "waits", "-f", cluster)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "default/waits refused by NodeResourcesFit; 5 kinds of change wake it"
+    assert out.splitlines()[0] == "default/waits rejected by NodeResourcesFit; 5 kinds of change wake it"
     assert "  - a node that offers 3 cpu is added" in out
     assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
     assert run("wakes", "fits", "-f", cluster).out == "default/fits fits now: nothing has to wake it\n"
@@ -56,11 +56,11 @@ def test_all_pods(run: Run, cluster: str) -> None:
 def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     small, large = node("new", "1"), node("new", "4")
     code, out, _ = run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, small))
-    assert (code, out.splitlines()[0]) == (1, "0 of 2 refused pods in all namespaces are woken by Node new added")
+    assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods in all namespaces are woken by Node new added")
     service = {"kind": "Service", "metadata": {"name": "s"}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, large, service))
-    assert (code, out.splitlines()[0]) == (0, "1 of 1 refused pod is woken by 2 changes, each by itself")
-    assert "not heard of: Service default/s added" in out
+    assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each by itself")
+    assert "not watched: Service default/s added" in out
     assert "NodeAdd: Queue by NodeResourcesFit" in out
     found = document(
         run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, large), "-o", "json").out, "WakesOfMany"
@@ -71,7 +71,7 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
 def test_a_pod_that_goes_itself_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
     gone = {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "waits"}}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, gone))
-    assert (code, out.splitlines()[0]) == (1, "0 of 1 refused pod is woken by Pod default/waits deleted")
+    assert (code, out.splitlines()[0]) == (1, "0 of 1 rejected pod is woken by Pod default/waits deleted")
 
 
 def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Pat
     code, out, _ = run("wakes", "waits", "--between", before, after)
     assert (code, out.splitlines()[0]) == (0, "No pod waited in both")
     assert "is gone at the second moment; nothing woke it that both moments show" in out
-    only = "only pods that wait can be woken"
+    only = "only pending pods can be woken"
     assert run("wakes", "runs", "--between", before, after).err == (
         f'error: pod "default/runs" is not pending in {before} ({only})\n'
     )
@@ -112,14 +112,15 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
     code, _, err = run("wakes", "-A", "--between", *reversed(files))
     assert code == 2
     assert err == (
-        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, {files[0]} before (name the earlier one first)\n"
+        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, "
+        f"{files[0]} earlier, at 2026-01-01T01:00:00+00:00 (name the earlier one first)\n"
     )
 
 
 def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
     """The flush of the unschedulable pods is an event for which no gating plugin asks."""
-    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("else it is not tried at all")
-    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("else it is tried again after five")
+    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is never tried")
+    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is retried after five")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_wrong_usage(run: Run, cluster: str, arguments: list[str], problem: str)
 
 def test_a_pod_that_runs_cannot_be_woken(run: Run, write: Write) -> None:
     code, _, err = run("wakes", "p", "-f", write(node("n1"), pod("p", nodeName="n1")))
-    assert (code, err) == (2, 'error: pod "default/p" is not pending (only pods that wait can be woken)\n')
+    assert (code, err) == (2, 'error: pod "default/p" is not pending (only pending pods can be woken)\n')
 
 
 def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: str, tmp_path: Path) -> None:

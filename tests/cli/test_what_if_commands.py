@@ -322,5 +322,5 @@ def test_nodes_outside_of_all_zones_are_told(run: Run, write: Write) -> None:
     outside = node("n3", "a")
     outside["metadata"]["labels"] = {}
     found = run("failures", "-f", write(*CLUSTER, outside))
-    assert "1 node belongs to no zone: n3; they have no label for it, so no loss includes them" in found.out
+    assert "1 node belongs to no zone: n3 (no label for the zone, so no loss includes them)" in found.out
     assert "N-2 safe per pair of zones: no" in run("failures", "--zones", "--pairs", "-f", write(*CLUSTER)).out

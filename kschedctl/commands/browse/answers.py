@@ -53,7 +53,9 @@ NODE_ORDERS = (BY_ANSWER, BY_NAME, BY_POOL)
 """The orders of the node list. BY_ANSWER puts the best nodes first, then the closest ones."""
 SCORES_HEADING_PREFIX = "Scores of "
 """The beginning of the heading above the scores."""
+NO_NODES = "no node was evaluated: see 1 Why"
 LEAST_WIDTH = 30
+"""The number of columns for which texts are laid out at least."""
 ROOMY_WIDTH = 60
 """The width from which on the node list also names the plugins that reject nodes."""
 STYLE_BY_VERDICT = {"Schedulable": "green", "Unschedulable": "red", "Error": "red"}
@@ -110,15 +112,15 @@ def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
     """Render the pod's verdict in about `lines` lines. With assumptions, also show the verdict without them."""
     head = f"{answered.report.pod} as if {answered.assumptions}" if answered.assumptions else answered.report.pod
     text = Text("\n".join(wrap_text(head, width, max_lines=2)), "bold")
-    answers = (
-        [("", answered.report)]
-        if answered.before is None
-        else [("before: ", answered.before), ("now: ", answered.report)]
-    )
-    room = max((lines - len(text.plain.splitlines())) // len(answers), 1)
-    for label, report in answers:
-        look = "dim" if report is answered.before else STYLE_BY_VERDICT.get(report.verdict, WARNING)
-        text.append("\n" + "\n".join(wrap_text(label + describe_answer(report), width, "  ", room)), look)
+    if answered.before is None:
+        labelled_reports = [("", answered.report)]
+    else:
+        labelled_reports = [("before: ", answered.before), ("now: ", answered.report)]
+    lines_per_report = max((lines - len(text.plain.splitlines())) // len(labelled_reports), 1)
+    for label, report in labelled_reports:
+        style = "dim" if report is answered.before else STYLE_BY_VERDICT.get(report.verdict, WARNING)
+        answer_lines = wrap_text(label + describe_answer(report), width, "  ", lines_per_report)
+        text.append("\n" + "\n".join(answer_lines), style)
     return text
 
 
@@ -134,72 +136,90 @@ def describe_answer(report: Explanation) -> str:
 def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> dict[str, Page]:
     """Build the pages of the tabs "why" and "scores". With `in_full`, "why" repeats the whole verdict."""
     report = answered.report
-    changes = build_changes_section(build_changed_answer(answered.before, report)) if answered.before else ()
-    why: list[Block] = [*changes]
+    why: list[Block] = []
     scores: list[Block] = []
-    answer = tuple(build_answer(report, style))
-    for title, under in iter_sections(
-        tuple(block for block in build_explanation_page(report, style) if block not in answer)
-    ):
+    if answered.before is not None:
+        why += build_changes_section(build_changed_answer(answered.before, report))
+    verdict_blocks = tuple(build_answer(report, style))  # shown above the tabs
+    remaining_page = tuple(block for block in build_explanation_page(report, style) if block not in verdict_blocks)
+    for title, blocks in iter_sections(remaining_page):
         tab = scores if title.startswith(SCORES_HEADING_PREFIX) else why
-        tab += [Heading(title), *under] if title else under
+        if title:
+            tab.append(Heading(title))
+        tab += blocks
     if in_full:
         why += section("In full", paragraph(describe_answer(report)))
-    no_scores = "No node was scored: none fits" if report.node_order else "No node was looked at"
-    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(no_scores),)}
+    if not scores:
+        reason = "No node was scored: none fits" if report.node_order else "No node was evaluated"
+        scores.append(paragraph(reason))
+    return {WHY: tuple(why), SCORES: tuple(scores)}
 
 
 def list_nodes(
     report: Explanation, width: int, search_text: str = "", order: str = BY_ANSWER
 ) -> ListLines | list[ListLine]:
-    """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain it."""
+    """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain it.
+
+    The column of total scores is left out if no node was scored. A message says why there are no rows.
+    """
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY_WIDTH))
     if search_text:
         rows = [row for row in rows if search_text.lower() in " ".join(row).lower()]
     if not rows:
-        message = (
-            f'no node has "{search_text}" in its name or answer' if search_text else "no node was looked at: see 1 Why"
-        )
+        message = NO_NODES
+        if search_text:
+            message = f'no node has "{search_text}" in its name or answer'
         return [ListLine(line, "dim") for line in wrap_text(message, width)]
-    subjects = [Openable(NODE, row[0]) for row in rows]
-    if any(row[1] for row in rows):
+    subjects = [Openable(NODE, row.name) for row in rows]
+    if any(row.total for row in rows):
         return TableLines([("node", "total", "answer"), *rows], subjects, width, right=1)
-    return TableLines([("node", "answer"), *((name, answer) for name, _, answer in rows)], subjects, width)
+    return TableLines([("node", "answer"), *((row.name, row.answer) for row in rows)], subjects, width)
 
 
 def _sort_nodes(nodes: Sequence[NodeReport], order: str) -> Sequence[NodeReport]:
     """Sort the nodes by name or pool. The order by answer is that of the report."""
     if order == BY_NAME:
         return sorted(nodes, key=lambda node: node.name)
-    return sorted(nodes, key=lambda node: (node.pool, node.zone)) if order == BY_POOL else nodes
+    if order == BY_POOL:
+        return sorted(nodes, key=lambda node: (node.pool, node.zone))
+    return nodes
 
 
-def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield each node's name, total score and answer. `with_plugins` puts the plugin before the reason."""
+class NodeRow(NamedTuple):
+    """The cells of a node in the node list."""
+
+    name: str
+    total: str
+    """The total score, empty if the node was not scored."""
+    answer: str
+
+
+def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator[NodeRow]:
+    """Yield the cells for each evaluated node. `with_plugins` puts the plugin before the reason of a rejection."""
     for node in nodes:
-        if node.feasible or node.refusals:
-            reason_parts = []
-            if not node.feasible:
-                refusal = node.refusals[0]
-                reason_parts = [refusal.plugin if with_plugins else "", refusal.reason]
-            yield (
-                node.name,
-                "" if node.total is None else f"{node.total:,}",
-                ": ".join(filter(None, reason_parts)) or "fits",
-            )
+        total = "" if node.total is None else f"{node.total:,}"
+        if node.feasible:
+            yield NodeRow(node.name, total, "fits")
+        elif node.refusals:
+            rejection = node.refusals[0]
+            plugin = rejection.plugin if with_plugins else ""
+            yield NodeRow(node.name, total, ": ".join(filter(None, (plugin, rejection.reason))))
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe all reasons against a node in at most `lines` lines."""
-    node = next((node for node in report.nodes if node.name == name), None)
-    return "" if node is None else "\n".join(wrap_text(_join_node_facts(node), width, "  ", lines))
+    """Describe all reasons against a node in at most `lines` lines. Return an empty string for an unknown node."""
+    for node in report.nodes:
+        if node.name == name:
+            return "\n".join(wrap_text(_join_node_facts(node), width, "  ", lines))
+    return ""
 
 
 def _join_node_facts(node: NodeReport) -> str:
     """Describe a node's location and all reasons against it in one line."""
     location = " ".join(filter(None, (node.pool, node.zone)))
-    facts = "; ".join(f"{refusal.plugin} {refusal.fact or refusal.reason}".strip() for refusal in node.refusals)
-    return f"{node.name}{f' ({location})' if location else ''}: {facts or 'fits'}"
+    name = f"{node.name} ({location})" if location else node.name
+    facts = [f"{rejection.plugin} {rejection.fact or rejection.reason}".strip() for rejection in node.refusals]
+    return f"{name}: {'; '.join(facts) or 'fits'}"
 
 
 def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
@@ -207,15 +227,14 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):
         subject = Openable(REMEDY, str(number))
-        lines += [ListLine(text, "", subject) for text in wrap_text(f"{number:>2} {remedy.summary}", width, "   ")]
+        summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
+        effect_lines = wrap_text(_describe_fix_effect(remedy), width - 3, max_lines=2)
+        lines += [ListLine(text, "", subject) for text in summary_lines]
         for drawback in remedy.drawbacks:
             lines += [ListLine(f"   {text}", WARNING, subject) for text in wrap_text(f"but {drawback}", width - 3)]
         if remedy.gain:
             lines += [ListLine(f"   {text}", "dim", subject) for text in wrap_text(remedy.gain, width - 3)]
-        lines += [
-            ListLine(f"   {text}", "dim", subject)
-            for text in wrap_text(_describe_fix_effect(remedy), width - 3, max_lines=2)
-        ]
+        lines += [ListLine(f"   {text}", "dim", subject) for text in effect_lines]
     if remedies.impossible:
         lines.append(ListLine("What cannot help" if remedies.remedies else "No fix was found", "bold"))
         lines += [ListLine(text) for why in remedies.impossible for text in wrap_text(f"- {why}", width, "  ")]
@@ -253,35 +272,47 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]
 
 
-NO_CHANGE = "No change: as many nodes fit, and the rest are refused for the same reasons"
+NO_CHANGE = "No change: as many nodes fit, and the others are rejected for the same reasons"
 
 
 def build_changes_section(report: ChangedAnswer) -> Page:
     """Build the section that compares the answers without and with the assumptions."""
-    rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
-    if report.fit[0] != report.fit[1]:
-        rows.insert(0, ("", "nodes that fit", *report.fit))
-    labelled = (("newly fit:", report.gained), ("no longer fit:", report.lost))
-    lines = [paragraph(label, names(values, 5)) for label, values in labelled if values]
-    if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
-        lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
+    rows = []
+    fit_before, fit_after = report.fit
+    if fit_before != fit_after:
+        rows.append((f"{fit_before:,}", f"{fit_after:,}", "nodes that fit"))
+    for reason in report.reasons:
+        description = f"{reason.plugin}: {reason.reason}" if reason.plugin else reason.reason
+        rows.append((f"{reason.before:,}", f"{reason.after:,}", description))
+
+    lines = []
+    if report.gained:
+        lines.append(paragraph("newly fit:", names(report.gained, 5)))
+    if report.lost:
+        lines.append(paragraph("no longer fit:", names(report.lost, 5)))
+    best_before, best_after = report.best
+    if best_before and best_after and best_before != best_after:
+        lines.append(paragraph("best before:", f"{names(best_before)}; now: {names(best_after)}"))
+
     if not rows and not lines:
         return section("What changes", paragraph(NO_CHANGE))
-    cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
-    return section(
-        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], keep_row), *lines
-    )
+    columns = [*number_columns("before", "now"), Column("nodes")]
+    return section("What changes", *build_table(rows, columns, keep_row), *lines)
 
 
-FIT, BEST, REASONS = "+", "*", "abcdefg"
-"""A node that fits, one of the best of them, and those that are refused, by reason: told apart without colours."""
+FIT = "+"
+"""The character of a node that fits."""
+BEST = "*"
+"""The character of one of the best nodes."""
+REASONS = "abcdefg"
+"""The characters of rejected nodes, one for each reason, so that no colors are needed."""
 
 
 def list_map_lines(report: Explanation, width: int) -> list[ListLine]:
     """Lay out the node map as lines."""
     node_map = build_node_map(report)
     if not node_map.places:
-        return [ListLine("no node was looked at: see 1 Why", "dim")]
+        return [ListLine(NO_NODES, "dim")]
     marks = _assign_marks(node_map)
     lines = [
         line
@@ -305,15 +336,16 @@ def _list_legend_entry(entry: LegendEntry, mark: str, width: int) -> list[ListLi
 
 
 def _list_places(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
-    """Lay out the pools and zones with one character per node, beside the title if there is room."""
-    best, lines = set(node_map.best), list[ListLine]()
-    rows = [
-        (f"{title} {len(nodes):,}", "".join(BEST if name in best else marks[entry] for name, entry in nodes))
-        for title, nodes in node_map.places
-    ]
+    """Lay out the pools and zones with one character per node, beside the title if there is room for all of them."""
+    best = set(node_map.best)
+    rows = []
+    for title, nodes in node_map.places:
+        cells = "".join(BEST if name in best else marks[entry] for name, entry in nodes)
+        rows.append((f"{title} {len(nodes):,}", cells))
     title_width = max(len(title) for title, _ in rows)
     if all(title_width + 1 + len(cells) <= width for _, cells in rows):
         return [ListLine(f"{title:<{title_width}} {cells}") for title, cells in rows]
+    lines: list[ListLine] = []
     for title, cells in rows:
         lines.append(ListLine(shorten(title, width), "bold"))
         lines += [ListLine(cells[start : start + width]) for start in range(0, len(cells), width)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from time import monotonic
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Resize
+from textual.events import Event, Key, Resize
 from textual.widgets import Input
 
 from kschedctl.api.ownership import Owner
@@ -37,7 +39,6 @@ from kschedctl.commands.browse.listing import (
 from kschedctl.commands.browse.screens import KEYS, DetailsScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.commands.browse.session import BrowseSession, format_commands
 from kschedctl.commands.browse.status_lines import AS_IF, SEARCH, SEARCH_NODES, AskLine, HeaderLine, KeyLine, NoteLine
-from kschedctl.commands.browse.tidying import IDLE_SECONDS, TidyApp
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import KschedctlError
@@ -49,7 +50,35 @@ BUG_EXIT_CODE = 4
 STACKED_BELOW = 64
 """The number of columns below which the panes are stacked."""
 NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard input"
-NO_COMMAND = "nothing to copy: no command makes this fix, Enter tells how"
+NO_COMMAND = "nothing to copy: no command applies this fix, Enter shows how"
+
+
+IDLE_SECONDS = 3.0
+"""The number of seconds without a keystroke after which garbage is collected."""
+
+
+class TidyApp(App[None]):
+    """An application that collects garbage when the user is idle, since this blocks everything for a moment.
+
+    It takes 0.2 s for 5,000 nodes. Subclasses set `untidy` after dropping something large, and call `tidy` every
+    IDLE_SECONDS while nothing is computed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ansi_color=True)
+        self.untidy, self.typed_at = False, monotonic()
+
+    async def on_event(self, event: Event) -> None:
+        """Record the time of the latest keystroke."""
+        if isinstance(event, Key):
+            self.typed_at = monotonic()
+        await super().on_event(event)
+
+    def tidy(self) -> None:
+        """Collect garbage if there may be any and no key was pressed for IDLE_SECONDS."""
+        if self.untidy and monotonic() - self.typed_at > IDLE_SECONDS:
+            self.untidy = False
+            gc.collect()
 
 
 class Browser(TidyApp):
@@ -245,10 +274,14 @@ class Browser(TidyApp):
             self.answer_pane.show_waiting(key)
 
     def _explain_without_assumptions(self, session: BrowseSession, key: str) -> Explanation:
-        """Explain the pod without assumptions, and remember the latest explanation."""
-        if self.actual_answer is None or self.actual_answer[0] is not session or self.actual_answer[1].pod != key:
-            self.actual_answer = session, session.explain(session.build_target(key))
-        return self.actual_answer[1]
+        """Explain the pod without assumptions. The latest explanation is kept for the next question about the pod."""
+        if self.actual_answer is not None:
+            answered_session, explanation = self.actual_answer
+            if answered_session is session and explanation.pod == key:
+                return explanation
+        explanation = session.explain(session.build_target(key))
+        self.actual_answer = session, explanation
+        return explanation
 
     def _find_remedies(self, session: BrowseSession, key: str, assumptions: str) -> None:
         """Search for the pod's fixes, and show them."""
@@ -267,7 +300,7 @@ class Browser(TidyApp):
     def _show_error(self, key: str, assumptions: str, message: str) -> None:
         """Note why the pod could not be explained, such as invalid assumptions or a deleted pod."""
         if key == self.chosen_key:
-            if assumptions and self.ask_line.purpose != AS_IF:  # it made sense before the cluster changed
+            if assumptions and self.ask_line.purpose != AS_IF:  # the assumptions were valid before the cluster changed
                 self.assumptions = ""
                 self.explain_chosen("")
             elif not assumptions:

@@ -103,7 +103,7 @@ class QuestionQueue:
 
 
 REST_FACTOR = 2.0
-"""How much longer than the preparation of a state the pause after it is. Most time remains for the UI."""
+"""The length of the pause after a state, as a multiple of its preparation, so that most time remains for the UI."""
 MAX_REST_SECONDS = 30.0
 """The longest pause between two states."""
 
@@ -137,7 +137,7 @@ class SessionFollower:
         try:
             for session in sessions():
                 started = monotonic()
-                _ = session.pods_by_cause, session.workloads
+                _ = session.pods_by_cause, session.workloads  # computed here so that the UI does not wait for them
                 self.on_session(session)
                 sleep(min(REST_FACTOR * (monotonic() - started), MAX_REST_SECONDS))
         except KschedctlError as error:

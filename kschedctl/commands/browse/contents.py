@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.commands.browse.report import (
     ChangedAnswer,
@@ -29,7 +29,7 @@ FITS = ""
 """The answer for a pod that fits."""
 
 
-def report_node_contents(
+def build_node_contents_report(
     scheduler: Scheduler, name: str, pending: Sequence[Pod], checkpoint: Callable[[], object] = lambda: None
 ) -> NodeContents | None:
     """Report on a node and the pending pods that would fit on it. Return None if the node does not exist.
@@ -46,7 +46,7 @@ def report_node_contents(
     return NodeContents(
         node=name,
         pool=find_pool(node),
-        zone=get_region_and_zone(node)[1],
+        zone=_get_zone(node),
         unschedulable=node.spec.unschedulable,
         taints=tuple(map(_format_taint, node.spec.taints)),
         labels=dict(sorted(node.metadata.labels.items())),
@@ -69,18 +69,24 @@ def _format_taint(taint: Taint) -> str:
 def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
     """Build the entry for a pod on the node."""
     view = scheduler.view
-    pod, info = view.pods.objects[position], int(view.pods.info[position])
+    pod = view.pods.objects[position]
+    info = int(view.pods.info[position])
     amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
-    requests = {name: amount for name, amount in amounts.items() if amount}
-    return PodOfNode(pod.key, str(find_owner(pod)), view.pods.infos[info].priority, requests)
+    return PodOfNode(
+        pod=pod.key,
+        workload=str(find_owner(pod)),
+        priority=view.pods.infos[info].priority,
+        requests={name: amount for name, amount in amounts.items() if amount},
+    )
 
 
 def _try_pending_pods(
     scheduler: Scheduler, row: int, pending: Sequence[Pod], checkpoint: Callable[[], object]
 ) -> list[str]:
     """Return why each pending pod does not fit on the node, or FITS. Equal pods are tried once."""
-    pods, answer_by_info = scheduler.view.pods, dict[int, str]()
+    pods = scheduler.view.pods
     infos = [int(pods.info[pods.index[pod.key]]) for pod in pending]
+    answer_by_info: dict[int, str] = {}
     for info, pod in zip(infos, pending, strict=True):
         if info not in answer_by_info:
             checkpoint()
@@ -101,49 +107,70 @@ def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
         return "held back before scheduling"
     if not cycle.considered[row]:
         return ", ".join(cycle.build_unexamined_status().reasons)
-    return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.find_first_rejection(row)[1].reasons)
+    if cycle.filter.passing[row]:
+        return FITS
+    _, rejection = cycle.filter.find_first_rejection(row)
+    return ", ".join(rejection.reasons)
 
 
-def report_workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
+def build_workload_pods_report(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
     """Report on a workload's pods and how they spread over zones.
 
     `causes` maps keys of pending pods to their causes.
     """
-    zones = {node.metadata.name: get_region_and_zone(node)[1] for node in scheduler.cluster.nodes}
-    workloads = [_build_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
-    workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
-    bound = [pod for pod in workloads if pod.node]
-    pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
-    zone_names = sorted({*zones.values(), *pods})
+    zone_by_node = {node.metadata.name: _get_zone(node) for node in scheduler.cluster.nodes}
+    pods = [_build_pod_of_workload(pod, zone_by_node, causes) for pod in find_pods(scheduler.cluster, owner)]
+    pods.sort(key=lambda pod: (bool(pod.node), pod.pod))
+    bound_pods = [pod for pod in pods if pod.node]
+    pod_counts = Counter(pod.zone for pod in bound_pods)
+    used_nodes = {(pod.zone, pod.node) for pod in bound_pods}
+    node_counts = Counter(zone for zone, _ in used_nodes)
+    zones = sorted({*zone_by_node.values(), *pod_counts})
     return WorkloadPods(
-        str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in zone_names)
+        workload=str(owner),
+        pods=tuple(pods),
+        zones=tuple(ZonePods(zone, pod_counts[zone], node_counts[zone]) for zone in zones),
     )
 
 
-def _build_pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
-    """Build the entry for a pod of the workload."""
-    node = pod.spec.node_name
-    created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
+def _get_zone(node: Node) -> str:
+    """Return the zone of a node, empty if it has none."""
+    _, zone = get_region_and_zone(node)
+    return zone
+
+
+def _build_pod_of_workload(pod: Pod, zone_by_node: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+    """Build the entry for a pod of the workload. A pod without a phase counts as pending."""
     return PodOfWorkload(
-        pod.key, node, zone=zones.get(node, ""), phase=phase, created=created, why=causes.get(pod.key, "")
+        pod=pod.key,
+        node=pod.spec.node_name,
+        zone=zone_by_node.get(pod.spec.node_name, ""),
+        phase=pod.status.phase or "Pending",
+        created=pod.metadata.creation_timestamp or "",
+        why=causes.get(pod.key, ""),
     )
 
 
 def build_changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """Compare the explanations without and with assumptions."""
-    old, new = (
-        {(elimination.plugin, elimination.reason): elimination.nodes for elimination in r.eliminations}
-        for r in (before, after)
-    )
+    """Compare the explanations without and with assumptions. Only reasons with another number of nodes are reported."""
+    nodes_before = _count_nodes_by_reason(before)
+    nodes_after = _count_nodes_by_reason(after)
     reasons = (
-        RefusingReason(plugin, reason, old.get((plugin, reason), 0), new.get((plugin, reason), 0))
-        for plugin, reason in dict.fromkeys((*old, *new))
+        RefusingReason(plugin, reason, nodes_before[plugin, reason], nodes_after[plugin, reason])
+        for plugin, reason in dict.fromkeys((*nodes_before, *nodes_after))
     )
-    was, now = frozenset(before.feasible), frozenset(after.feasible)
+    feasible_before, feasible_after = frozenset(before.feasible), frozenset(after.feasible)
     return ChangedAnswer(
-        fit=(len(was), len(now)),
-        gained=tuple(name for name in after.feasible if name not in was),
-        lost=tuple(name for name in before.feasible if name not in now),
+        fit=(len(feasible_before), len(feasible_after)),
+        gained=tuple(name for name in after.feasible if name not in feasible_before),
+        lost=tuple(name for name in before.feasible if name not in feasible_after),
         best=(before.best, after.best),
         reasons=tuple(reason for reason in reasons if reason.before != reason.after),
+    )
+
+
+def _count_nodes_by_reason(explanation: Explanation) -> Counter[tuple[str, str]]:
+    """Return the number of rejected nodes by plugin and reason."""
+    return Counter(
+        {(elimination.plugin, elimination.reason): elimination.nodes for elimination in explanation.eliminations}
     )

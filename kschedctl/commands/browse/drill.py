@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from kschedctl.api.ownership import Owner
@@ -33,28 +34,35 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
     owners = {pod.pod: session.find_workload(pod.pod) for pod in contents.pods}
 
     def lines(width: int) -> list[ListLine]:
-        about = [
-            contents.node,
-            *([f"pool {contents.pool}"] if contents.pool else []),
-            *([contents.zone] if contents.zone else []),
-        ]
-        head = [ListLine(line, HEADING) for line in wrap_text("Node " + " · ".join(about), width, "  ")]
-        cordoned = [ListLine("cordoned", WARNING)] if contents.unschedulable else []
-        taints = [
-            ListLine(line, WARNING) for taint in contents.taints for line in wrap_text(f"taint {taint}", width, "  ")
-        ]
-        labels = [f"{key}={value}" for key, value in contents.labels.items()]
         return [
-            *(*head, *cordoned, *taints),
+            *_list_node_facts(contents, width),
             *_list_resources(contents, width),
             *_list_fitting_pods(contents, width),
             *_list_pods_of_node(contents, owners, width),
-            *_build_section(
-                "Labels", [ListLine(line) for label in labels for line in wrap_text(f" {label}", width, "   ")]
-            ),
+            *_list_labels(contents, width),
         ]
 
     return lines
+
+
+def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
+    """List the node's name with pool and zone, whether it is cordoned, and its taints."""
+    pool = f"pool {contents.pool}" if contents.pool else ""
+    title = "Node " + " · ".join(filter(None, (contents.node, pool, contents.zone)))
+    lines = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
+    if contents.unschedulable:
+        lines.append(ListLine("cordoned", WARNING))
+    for taint in contents.taints:
+        lines += [ListLine(line, WARNING) for line in wrap_text(f"taint {taint}", width, "  ")]
+    return lines
+
+
+def _list_labels(contents: NodeContents, width: int) -> list[ListLine]:
+    """List the node's labels."""
+    lines: list[ListLine] = []
+    for key, value in contents.labels.items():
+        lines += [ListLine(line) for line in wrap_text(f" {key}={value}", width, "   ")]
+    return _build_section("Labels", lines)
 
 
 def _build_section(title: str, lines: Sequence[ListLine]) -> list[ListLine]:
@@ -67,29 +75,22 @@ def _build_table_lines(
 ) -> list[ListLine]:
     """Lay out a table as indented lines. The first row has the column titles."""
     table = TableLines(rows, subjects, width - 1, right_column)
-    return [line._replace(text=f" {line.text}") for line in map(table.__getitem__, range(len(table)))]
+    return [table[row]._replace(text=f" {table[row].text}") for row in range(len(table))]
 
 
 def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
-    """List how much of each resource is free and allocatable."""
+    """List how much of each resource is free and allocatable. Without resources, there is no section."""
+    if not contents.resources:
+        return []
     rows = [("resource", "free", "of")]
     for resource in contents.resources:
         free = max(resource.allocatable - resource.requested, 0)
-        rows.append(
-            (
-                resource.resource,
-                format_rounded(resource.resource, free),
-                format_rounded(resource.resource, resource.allocatable),
-            )
-        )
-    widest = max(len(row[2]) for row in rows)
-    shown = [(*row[:2], row[2].rjust(widest)) for row in rows]
-    return _build_section(
-        "Room",
-        _build_table_lines(shown, width, [None] * len(contents.resources), right_column=1)
-        if contents.resources
-        else [],
-    )
+        allocatable = format_rounded(resource.resource, resource.allocatable)
+        rows.append((resource.resource, format_rounded(resource.resource, free), allocatable))
+    last_width = max(len(allocatable) for _, _, allocatable in rows)
+    aligned_rows = [(name, free, allocatable.rjust(last_width)) for name, free, allocatable in rows]
+    no_subjects = [None] * len(contents.resources)
+    return _build_section("Room", _build_table_lines(aligned_rows, width, no_subjects, right_column=1))
 
 
 def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
@@ -144,18 +145,16 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
 
 
 def _list_zones(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
-    """List how many of the workload's pods and their nodes are in each zone, with bars."""
-    max_pods = max((zone.pods for zone in workload_pods.zones), default=0)
+    """List how many of the workload's pods and their nodes are in each zone, with bars. There may be no zones."""
+    if not workload_pods.zones:
+        return []
+    max_pods = max(zone.pods for zone in workload_pods.zones)
     rows = [("pods", "nodes", "zone", "")]
     for zone in workload_pods.zones:
-        bar = "■" * -(-zone.pods * MAX_BAR // max_pods) if max_pods else ""
-        rows.append((f"{zone.pods:>4,}", f"{zone.nodes:,}", zone.zone or "(no zone)", bar))
-    return _build_section(
-        "By zone",
-        _build_table_lines(rows, width, [None] * len(workload_pods.zones), right_column=1)
-        if workload_pods.zones
-        else [],
-    )
+        bar_length = math.ceil(zone.pods * MAX_BAR / max_pods) if max_pods else 0
+        rows.append((f"{zone.pods:>4,}", f"{zone.nodes:,}", zone.zone or "(no zone)", "■" * bar_length))
+    no_subjects = [None] * len(workload_pods.zones)
+    return _build_section("By zone", _build_table_lines(rows, width, no_subjects, right_column=1))
 
 
 def _list_pending_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:

@@ -151,7 +151,9 @@ class LineList(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.lines = ListLines()
         self.starts: list[int] = []
+        """The first row of each subject."""
         self.cursor = -1
+        """The index of the chosen subject in `starts`, -1 for none."""
         self._layout: Layout = lambda width: ()
 
     def show(self, layout: Layout, choose: Openable | None = None) -> None:
@@ -171,7 +173,10 @@ class LineList(ScrollView, can_focus=True):
     @property
     def chosen(self) -> Openable | None:
         """The subject under the cursor, or None."""
-        return self.lines.subjects[self.starts[self.cursor]] if 0 <= self.cursor < len(self.starts) else None
+        if not 0 <= self.cursor < len(self.starts):
+            return None
+        first_row = self.starts[self.cursor]
+        return self.lines.subjects[first_row]
 
     @property
     def subjects(self) -> list[Openable]:
@@ -188,15 +193,22 @@ class LineList(ScrollView, can_focus=True):
         return max(self.size.width - 2, 8)
 
     def _lay_out(self, choose: Openable | None = None) -> None:
-        """Lay out the lines for the current width, and restore the cursor."""
+        """Lay out the lines for the current width, and restore the cursor.
+
+        The cursor stays on its subject, otherwise it moves to `choose`, otherwise to the nearest subject.
+        """
         before, old_cursor = self.chosen, self.cursor
         layout = self._layout(self._text_width)
         self.lines = layout if isinstance(layout, ListLines) else ListLines(layout)
         subjects = self.lines.subjects
-        changes = zip([None, *subjects], subjects, strict=False)
-        self.starts = [i for i, (last, this) in enumerate(changes) if this is not None and this != last]
+        previous_and_current = zip([None, *subjects], subjects, strict=False)
+        self.starts = [
+            row
+            for row, (previous, current) in enumerate(previous_and_current)
+            if current is not None and current != previous
+        ]
         self.virtual_size = Size(self._text_width, len(self.lines))
-        index_by_subject = {subjects[start]: i for i, start in enumerate(self.starts)}
+        index_by_subject = {subjects[start]: index for index, start in enumerate(self.starts)}
         nearest = min(max(old_cursor, 0), len(self.starts) - 1)
         self.cursor = index_by_subject.get(before, index_by_subject.get(choose, nearest))
         self._scroll_to_chosen()
@@ -233,7 +245,8 @@ class LineList(ScrollView, can_focus=True):
         line = self.lines[row]
         look, mark = base + Look.parse(line.style), " "
         if line.subject is not None and line.subject == self.chosen:
-            look, mark = look + (Look(reverse=True) if self.has_focus else Look(bold=True)), "›"
+            look += Look(reverse=True) if self.has_focus else Look(bold=True)
+            mark = "›"
         strip = Strip([Segment(f"{mark}{line.text}", look)])
         return strip.adjust_cell_length(self.size.width, look if look.reverse else base)
 
@@ -261,8 +274,12 @@ class LineList(ScrollView, can_focus=True):
     def action_page(self, count: int) -> None:
         """Move the cursor by a number of pages, or scroll if there are no more subjects."""
         rows = count * max(self.size.height - 1, 1)
-        index = bisect_right(self.starts, self.starts[self.cursor] + rows) - 1 if self.starts else self.cursor
-        if index in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and count > 0):
+        index = self.cursor
+        if self.starts:
+            target_row = self.starts[self.cursor] + rows
+            index = bisect_right(self.starts, target_row) - 1  # the last subject that begins there or above
+        is_at_end = self.cursor == len(self.starts) - 1 and count > 0
+        if index in (-1, self.cursor) or is_at_end:
             self.scroll_relative(y=rows, animate=False)
         self.move_to(max(index, 0))
 

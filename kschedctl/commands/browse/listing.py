@@ -57,54 +57,63 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Lay out the pending pods. In a search, also lay out the matching nodes and workloads."""
+    """Lay out the pending pods. In a search, also lay out the matching nodes and workloads.
+
+    A message says that there are none.
+    """
     hits = session.search(pod_listing.text) if pod_listing.text else None
+    namespace_prefix = f"{pod_listing.namespace}/" if pod_listing.namespace else ""
     pods = {
         pod: member
         for group in session.pods_by_cause.groups
         for pod, member in zip(group.pods, group.members, strict=True)
-        if (hits is None or pod in hits.pods)
-        and pod.startswith(f"{pod_listing.namespace}/" * bool(pod_listing.namespace))
+        if (hits is None or pod in hits.pods) and pod.startswith(namespace_prefix)
     }
 
     def lines(width: int) -> list[ListLine]:
-        by_cause = pod_listing.order == BY_CAUSE
-        listed = (
-            _list_by_cause(session.pods_by_cause, pods, width)
-            if by_cause
-            else _list_sorted(pods, pod_listing.order, width)
-        )
+        if pod_listing.order == BY_CAUSE:
+            listed = _list_by_cause(session.pods_by_cause, pods, width)
+        else:
+            listed = _list_sorted(pods, pod_listing.order, width)
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
+            workloads = [build_workload_subject(owner) for owner in hits.workloads]
             listed += _build_section("Nodes", nodes, hits.more_nodes, width)
-            listed += _build_section(
-                "Workloads", list(map(build_workload_subject, hits.workloads)), hits.more_workloads, width
-            )
+            listed += _build_section("Workloads", workloads, hits.more_workloads, width)
+        if listed:
+            return listed
         message = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
-        return listed or [ListLine(line, HEADING) for line in wrap_text(message, width)]
+        return [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
     return lines
 
 
 def describe_session(session: BrowseSession) -> str:
     """Describe the session by its counts of pods and nodes, scope and server."""
-    nodes, pods = len(session.cluster.nodes), len(session.pending_pods)
+    pods = count(len(session.pending_pods), "pending pod")
+    nodes = count(len(session.cluster.nodes), "node")
     server = session.cluster.provenance.server if session.cluster.provenance else ""
-    return " · ".join(
-        filter(None, (count(pods, "pending pod"), session.pods_by_cause.scope, count(nodes, "node"), server))
-    )
+    return " · ".join(filter(None, (pods, session.pods_by_cause.scope, nodes, server)))
 
 
 def lay_out_namespaces(session: BrowseSession) -> Layout:
     """Lay out the namespaces of pending pods, with the number of pods in each."""
-    numbers = Counter(pod.partition("/")[0] for group in session.pods_by_cause.groups for pod in group.pods)
-    rows = [("", "all", numbers.total()), *((name, name, number) for name, number in sorted(numbers.items()))]
+    pod_counts: Counter[str] = Counter()
+    for group in session.pods_by_cause.groups:
+        for pod in group.pods:
+            namespace, _, _ = pod.partition("/")
+            pod_counts[namespace] += 1
 
-    def line(key: str, name: str, number: int, width: int) -> ListLine:
-        return ListLine(f" {number:>6,}  {shorten(name, width - 9)}", "", Openable(NAMESPACE, key))
+    def build_line(namespace: str, name: str, pods: int, width: int) -> ListLine:
+        """Build the line that opens a namespace, or all namespaces if it is empty."""
+        return ListLine(f" {pods:>6,}  {shorten(name, width - 9)}", "", Openable(NAMESPACE, namespace))
 
     def lines(width: int) -> list[ListLine]:
-        return [ListLine("Namespace of the pending pods", HEADING), *(line(*row, width) for row in rows)]
+        return [
+            ListLine("Namespace of the pending pods", HEADING),
+            build_line("", "all", pod_counts.total(), width),
+            *(build_line(name, name, pods, width) for name, pods in sorted(pod_counts.items())),
+        ]
 
     return lines
 

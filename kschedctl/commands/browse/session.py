@@ -13,7 +13,7 @@ from kschedctl.cli import references as found_pods
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
-from kschedctl.commands.browse.contents import report_node_contents, report_workload_pods
+from kschedctl.commands.browse.contents import build_node_contents_report, build_workload_pods_report
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
@@ -87,7 +87,7 @@ class BrowseSession:
 
         Raises UsageError if the pod is gone or the assumptions are invalid, and InputError.
         """
-        pod = self.cluster.pod(*key.split("/", 1))
+        pod = self._find_pod(key)
         if pod is None:
             raise UsageError(f"{key} is gone")
         return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
@@ -106,23 +106,28 @@ class BrowseSession:
 
     def build_node_contents(self, name: str, checkpoint: Checkpoint = lambda: None) -> NodeContents | None:
         """Build the report on a node, or return None if the node no longer exists."""
-        return report_node_contents(self.scheduler, name, self.pending_pods, checkpoint)
+        return build_node_contents_report(self.scheduler, name, self.pending_pods, checkpoint)
 
     def build_workload_pods(self, owner: Owner) -> WorkloadPods:
         """Build the report on a workload's pods."""
-        return report_workload_pods(self.scheduler, owner, self.causes)
+        return build_workload_pods_report(self.scheduler, owner, self.causes)
 
     def find_workload(self, key: str) -> Owner | None:
         """Find the workload that owns the pod, or return None if the pod is gone."""
-        pod = self.cluster.pod(*key.split("/", 1))
+        pod = self._find_pod(key)
         return None if pod is None else find_owner(pod)
+
+    def _find_pod(self, key: str) -> Pod | None:
+        """Find a pod by `namespace/name`, or return None if there is none."""
+        namespace, name = key.split("/", 1)
+        return self.cluster.pod(namespace, name)
 
     def describe_fate(self, key: str) -> str:
         """Describe what happened to a pod, such as `has a node now: w1`.
 
         Return an empty string if the pod is still pending.
         """
-        pod = self.cluster.pod(*key.split("/", 1))
+        pod = self._find_pod(key)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return "is gone"
         if pod.spec.node_name:
@@ -135,13 +140,21 @@ class BrowseSession:
         return sorted(set(iter_workloads(self.cluster)))
 
     def search(self, text: str) -> SearchHits:
-        """Search for pending pods by name or cause, and for nodes and workloads by name."""
+        """Search for pending pods by name or cause, and for nodes and workloads by name, ignoring case.
+
+        All matching pods are returned, but only the first nodes and workloads.
+        """
         lowered = text.lower()
         pods = {pod for pod, cause in self.causes.items() if lowered in pod.lower() or lowered in cause.lower()}
         nodes = [node.metadata.name for node in self.cluster.nodes if lowered in node.metadata.name.lower()]
-        owners = [owner for owner in self.workloads if lowered in str(owner).lower()]
-        more = max(len(nodes) - MAX_HITS, 0), max(len(owners) - MAX_HITS, 0)
-        return SearchHits(frozenset(pods), tuple(nodes[:MAX_HITS]), tuple(owners[:MAX_HITS]), *more)
+        workloads = [owner for owner in self.workloads if lowered in str(owner).lower()]
+        return SearchHits(
+            pods=frozenset(pods),
+            nodes=tuple(nodes[:MAX_HITS]),
+            workloads=tuple(workloads[:MAX_HITS]),
+            more_nodes=max(len(nodes) - MAX_HITS, 0),
+            more_workloads=max(len(workloads) - MAX_HITS, 0),
+        )
 
     def build_question_command(self, command: str, key: str, assumptions: str = "") -> str:
         """Build the command line that asks the same question about the pod.

@@ -75,7 +75,7 @@ class KeyLine(Widget):
     def _update_keys(self, screen: Screen[object]) -> None:
         """Show the keys of the active bindings. If several keys have the same action, show the first."""
         if self.app.app_focus and self.is_attached and screen is self.screen:
-            first: dict[str, ShownKey] = {}  # of several keys for the same
+            first: dict[str, ShownKey] = {}  # by action
             for _, binding, _, _ in screen.active_bindings.values():
                 if binding.show:
                     key = ShownKey(binding.key, self.app.get_key_display(binding), binding.description)
@@ -132,6 +132,8 @@ class AskLine(Horizontal):
 
     def close(self) -> str:
         """Hide the line, and return the purpose that it had."""
-        old_purpose, self.purpose, self.display = self.purpose, "", False
+        old_purpose = self.purpose
+        self.purpose = ""
+        self.display = False
         self.app.refresh_bindings()
         return old_purpose

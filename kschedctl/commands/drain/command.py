@@ -44,7 +44,7 @@ def drain(
     node before the next one goes. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force, DaemonSet
     and static pods stay, and pods without a controller are lost. Exits with 0 if every evicted pod gets another node
     and none is lost. With --runs, all runs but the first evict in parallel and pods come back in random order: the
-    answer tells what no order allows from what depends on it.
+    answer shows which pods fit in no order, and which only in some.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
@@ -67,5 +67,6 @@ def drain(
 
 
 def _strip_kind(words: list[str]) -> list[str]:
-    """Return the names without a kind in front, as in `drain node n1`."""
-    return words[1:] if len(words) > 1 and parse_kind(words[0]) == "Node" else words
+    """Return the node names without a leading kind, as in `drain node n1`. A single word is always a name."""
+    has_kind = len(words) > 1 and parse_kind(words[0]) == "Node"
+    return words[1:] if has_kind else words

@@ -56,18 +56,19 @@ def _build_verdict(report: Drain) -> Paragraph:
 def _build_lost_section(lost: tuple[str, ...], style: Style) -> Page:
     """Build the section on pods that no controller recreates."""
     return _build_pods_section(
-        "Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style
+        "Lost: no controller recreates them, and kubectl evicts them only with --force", lost, style
     )
 
 
 def _build_returned_section(returned: tuple[str, ...], style: Style) -> Page:
     """Build the section on pods that come back to the drained nodes."""
-    return _build_pods_section("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
+    return _build_pods_section("Come back to the nodes, since they tolerate the cordon", returned, style)
 
 
 def _build_pods_section(title: str, pods: tuple[str, ...], style: Style) -> Page:
     """Build a section with a list of pods. It is left out if there are none."""
     if not pods:
         return ()
-    shown, note = limit_rows_by_style(pods, style, ROWS_SHOWN)
-    return section(title, Bullets((*shown, *([note] if note else ()))))
+    shown_pods, note = limit_rows_by_style(pods, style, ROWS_SHOWN)
+    items = (*shown_pods, note) if note else tuple(shown_pods)
+    return section(title, Bullets(items))

@@ -133,16 +133,15 @@ class Drain(Report, frozen=True):
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._unplaced_count, "pod fits nowhere else", "pods fit nowhere else"),
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
-            (self._not_created_count, "pod is not created again", "pods are not created again"),
+            (self._not_created_count, "pod is not recreated", "pods are not recreated"),
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
             (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
             (self.untried, "pod was not tried", "pods were not tried"),
             (self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"),
         )
-        counts = (
-            ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
-        )
-        return (verdict, first_few(self.nodes), f"– {counts}{describe_doubt(self.unknown)}")
+        counts = ", ".join(counted(number, singular, plural) for number, singular, plural in numbers if number)
+        sentence = counts or "nothing runs there"
+        return (verdict, first_few(self.nodes), f"– {sentence}{describe_doubt(self.unknown)}")
 
     @property
     def _unplaced_count(self) -> int:

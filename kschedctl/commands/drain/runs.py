@@ -69,7 +69,7 @@ def drain_nodes(
 ) -> Drain:
     """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
 
-    Raises UsageError for an unknown node, InputError, and ConfigurationError.
+    Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
     """
     nodes = find_nodes(cluster, nodes)
     shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
@@ -106,7 +106,7 @@ def _count_outcomes(report: Drain) -> dict[str, int]:
 
 
 def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
-    """Drain the nodes with one seed."""
+    """Drain the nodes with one seed: one pod after the other with `sequential_seed`, otherwise in random order."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
     random_order = None if seed == shared.sequential_seed else Random(seed)
@@ -115,32 +115,27 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
-    evicted, blocked = report_evictions(simulation), tuple(node_drain.report_blocked())
+    evicted = report_evictions(simulation)
+    blocked = tuple(node_drain.report_blocked())
     returned = tuple(pods[position].key for position in node_drain.find_returned())
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
     )
     has_waiting = any(workload.outcome is QuotaOutcome.WAITS for workload in displaced_workloads)
+    always_unplaced: dict[str, int] = {}
+    if random_order and unplaced:
+        always_unplaced = count_always_unplaced(_build_simulation_without(shared, evictable), unplaced)
+    is_drained = not (blocked or returned or simulation.interrupted)
+    has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
-        drained=not (blocked or returned or simulation.interrupted),
-        safe=not (
-            blocked
-            or returned
-            or unplaced
-            or not_created
-            or evicted
-            or node_drain.lost
-            or simulation.interrupted
-            or has_waiting
-        ),
+        drained=is_drained,
+        safe=is_drained and not has_consequences,
         moved=tuple(report_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(simulation, unplaced, {}),
-        in_no_order=count_always_unplaced(_build_simulation_without(shared, evictable), unplaced)
-        if random_order and unplaced
-        else {},
+        in_no_order=always_unplaced,
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in node_drain.lost),

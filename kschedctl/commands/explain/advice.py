@@ -108,7 +108,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
         count = len(report.feasible)
         yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
     elif report.causes and not any(cause.reason in reported_reasons for cause in report.causes):
-        text = f"Once released, it would still not fit: {describe_causes(report.causes, len(report.nodes))}"
+        text = f"Once released, it would still not fit: {describe_causes(report.causes)}"
         yield Advice("OnceReleased", text)
 
 

@@ -239,9 +239,20 @@ def _build_cause(
         row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
     fact = find_fact(obstacles_of_reason, row)
     name = cycle.view.nodes.names[row] if closeness else ""
-    return Cause(
+    cause = Cause(
         plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
     )
+    node_count = len(cycle.view.nodes)
+    if not name and cause.fact:
+        return replace(cause, plain=f"{cause.fact} ({reason})")
+    if fact is None or node_count == 1:
+        return replace(cause, plain=f"{cause.fact or reason}{cause.describe_scope(node_count)}")
+    if fact.names_best_node:
+        best_row = int(rows[np.argmin(measure_distance(obstacles_of_reason)[rows])])
+        best_fact = find_fact(obstacles_of_reason, best_row) or fact
+        scope = cause.describe_scope(node_count, with_node=False)
+        return replace(cause, plain=best_fact.describe_cause(cycle.view.nodes.names[best_row], scope))
+    return replace(cause, plain=fact.describe_cause(name, cause.describe_scope(node_count)))
 
 
 def _choose_typical_node(

@@ -57,26 +57,10 @@ def find_shared_cause(report: Explanation) -> str:
     return cause.reason
 
 
-def describe_causes(causes: Sequence[Cause], nodes: int) -> str:
+def describe_causes(causes: Sequence[Cause]) -> str:
     """Describe all causes in one line, starting with contradictory demands of the pod."""
-    clauses = [cause.conflict for cause in causes if cause.conflict]
-    for cause in causes:
-        details = describe_cause(cause, nodes)
-        clauses.append(f"{cause.reason} ({details})" if details else cause.reason)
-    return "; ".join(clauses)
-
-
-def describe_cause(cause: Cause, nodes: int) -> str:
-    """Describe how many of `nodes` nodes the cause applies to, and the closest of them. Either may be missing.
-
-    >>> describe_cause(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
-    'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
-    """
-    share = cause.describe_nodes(nodes)
-    is_only_eligible_node = cause.within == cause.nodes == 1
-    if is_only_eligible_node and share:
-        return f"{cause.nearest}, {share}: {cause.fact}" if cause.fact else f"{cause.nearest}, {share}"
-    return ", ".join(filter(None, (share, cause.describe_closest_node(nodes))))
+    conflicts = (cause.conflict for cause in causes if cause.conflict)
+    return "; ".join([*conflicts, *(cause.plain or cause.reason for cause in causes)])
 
 
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
@@ -105,7 +89,7 @@ def _describe_unschedulable_pod(report: Explanation) -> str:
     """Describe why the pod is unschedulable, or that preemption is under way. Without causes, return the message."""
     if report.preemption and report.preemption.terminating:
         return _describe_preemption_under_way(report.preemption)
-    return describe_causes(report.causes, len(report.node_order)) or report.message or ""
+    return describe_causes(report.causes) or report.message or ""
 
 
 def _describe_permit_wait(report: Explanation) -> str:

@@ -20,7 +20,6 @@ from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
     FINE,
     Advice,
-    Cause,
     Elimination,
     Explanation,
     Explanations,
@@ -471,40 +470,19 @@ def build_preemption_line(report: Explanation) -> Page:
 
 
 def _split_headline(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or split into causes and their closest nodes if it is long.
-
-    `parts` come before the headline; `prefix` is their text, of which only the length matters.
-    """
-    line_count = len(textwrap.wrap(prefix + report.headline, style.width))
-    is_short = not style.answer_first and line_count <= MAX_HEADLINE_LINES
-    first_cause = report.causes[0] if report.causes else None
-    is_about_causes = first_cause is not None and report.headline.startswith(first_cause.conflict or first_cause.reason)
-    if first_cause is None or is_short or not is_about_causes:
+    """Yield the headline as one paragraph, or as the first cause and a list of the others if it is long."""
+    causes = [cause.plain or cause.reason for cause in report.causes]
+    conflict = report.causes[0].conflict if report.causes else ""
+    if conflict:
+        causes.insert(0, conflict)
+    is_short = (
+        not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
+    )
+    if is_short or len(causes) < 2 or not report.headline.startswith(causes[0]):
         yield paragraph(*parts, report.headline)
         return
-
-    nodes = len(report.node_order)
-    reasons = [f"{cause.reason}{_describe_affected_nodes(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
-    closest_nodes = [cause.describe_closest_node(nodes) for cause in report.causes]
-    if first_cause.conflict:
-        yield paragraph(*parts, first_cause.conflict)
-        pairs = zip(reasons, closest_nodes, strict=True)
-        yield Bullets(tuple(f"{reason}, {closest}" if closest else reason for reason, closest in pairs))
-        return
-    yield paragraph(*parts, "; ".join(reasons))
-    if any(closest_nodes):
-        yield Bullets(tuple(filter(None, closest_nodes)))
-
-
-def _describe_affected_nodes(cause: Cause, index: int, nodes: int) -> str:
-    """Return in parentheses to how many of all nodes a cause applies, or an empty string.
-
-    Only the first cause (`index` 0) says "eligible nodes".
-    """
-    share = cause.describe_nodes(nodes)
-    if index:
-        share = share.removesuffix(" eligible nodes")
-    return f" ({share})" if share else ""
+    yield paragraph(*parts, causes[0])
+    yield Bullets(tuple(causes[1:]))
 
 
 def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:

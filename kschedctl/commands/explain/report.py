@@ -148,6 +148,8 @@ class Cause(Document, frozen=True):
     """The figures as data."""
     conflict: str = ""
     """The demand of the pod that excludes another of its demands."""
+    plain: str = ""
+    """The cause in a sentence of its own: what is needed, and what is there."""
 
     @property
     def short_form(self) -> ShortCause:
@@ -160,31 +162,27 @@ class Cause(Document, frozen=True):
             closest=self.nearest,
             fact=self.fact,
             conflict=self.conflict,
+            plain=self.plain,
         )
 
-    def describe_nodes(self, nodes: int) -> str:
-        """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""
-        return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
+    def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
+        """Describe in parentheses to which of `nodes` nodes the cause applies, or return "" if it is not about nodes.
 
-    def describe_closest_node(self, nodes: int) -> str:
-        """Describe the node that comes closest to taking the pod, with the figures of that node.
+        With `with_node`, the closest node is named, or an example ("such as") if no node is closer than others.
 
-        If no node is closer than others, the described node is an example ("such as"). If the cause names no node, only
-        its fact is returned. `nodes` is the number of all nodes.
-
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest_node(12)
-        'closest w4: cpu: 6 requested, 2 free of 8'
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
+        ' (all 9 eligible nodes, closest w4)'
         """
         if not self.nearest:
-            return self.fact
-        is_only_node = nodes == 1 or self.within == self.nodes == 1
-        if is_only_node:
-            node = self.nearest
-        elif self.within:
-            node = f"closest {self.nearest}"
-        else:
-            node = f"such as {self.nearest}"
-        return f"{node}: {self.fact}" if self.fact else node
+            return ""
+        share = describe_node_share(self.nodes, self.within, nodes)
+        if not with_node:
+            return f" ({share})" if share else ""
+        if nodes == 1:
+            return f" ({self.nearest})"
+        if self.within == self.nodes == 1:
+            return f" ({self.nearest}, {share})"
+        return f" ({share}, {'closest' if self.within else 'such as'} {self.nearest})"
 
 
 class Advice(Document, frozen=True):

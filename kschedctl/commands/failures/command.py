@@ -35,17 +35,17 @@ def failures(
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once; alone: every two nodes.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once, by default two nodes.")] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
     The pods that controllers recreate pass the scheduling queue on the remaining nodes; PodDisruptionBudgets do not
-    protect against failures. Pods that are already pending do not count. Worst losses first. Exits with 0 if the
-    cluster survives the loss of any one. With --runs, pods come back in several orders, those of Jobs last.
+    protect against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if
+    the cluster survives each loss. With --runs, pods come back in several orders, those of Jobs last.
     """
     units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
     if len(units) > 1:
-        raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
+        raise UsageError("--nodes, --zones and --pools cannot be combined", hint="choose one of them")
     default_unit = "node" if pairs else "zone"
     unit = units[0] if units else default_unit
     options = run.options()

@@ -49,6 +49,7 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
 }
 """The function that returns the nodes of each unit, by kind of unit."""
 MAX_PAIRS = 200_000
+"""The maximum number of pairs of units that are simulated."""
 ADMISSION_ANNOTATIONS = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
 """The annotations of namespaces that may make admission deny pods."""
 
@@ -72,15 +73,16 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
     units = UNITS[unit](cluster)
     if not units:
         raise UsageError(
-            f"no node tells its {unit}", hint="nodes have no label for it" if cluster.nodes else "no nodes"
+            f"no node has a {unit}", hint="nodes have no label for it" if cluster.nodes else "there are no nodes"
         )
     if not pairs:
         return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
     if len(units) < 2:
-        raise UsageError(f"there is one {unit} only, and no two to lose")
-    if comb(len(units), 2) > MAX_PAIRS:
-        message = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
-        raise UsageError(message, hint="ask for pairs of zones or of pools")
+        raise UsageError(f"--pairs needs two {unit}s; there is only one")
+    pair_count = comb(len(units), 2)
+    if pair_count > MAX_PAIRS:
+        message = f"{pair_count:,} pairs of {unit}s are too many: at most {MAX_PAIRS:,}"
+        raise UsageError(message, hint="try pairs of zones or pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 
 
@@ -105,11 +107,14 @@ def simulate_failures(
     losses = list_losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
     results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
-    by_loss = ([f for f in results.by_task[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
-    ranked = sorted(
-        (_combine_runs(loss_runs) for loss_runs in by_loss if loss_runs), key=_severity_sort_key, reverse=True
-    )
-    reported = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
+    failures = []
+    for start in range(0, len(trials), runs):
+        completed_runs = [run for run in results.by_task[start : start + runs] if run is not None]
+        if completed_runs:
+            failures.append(_combine_runs(completed_runs))
+    worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
+    # only the worst failure is reported with the numbers of pods by place
+    reported = [*worst_first[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in worst_first[1:])]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -125,7 +130,7 @@ def simulate_failures(
     )
 
 
-def _severity_sort_key(failure: Failure) -> tuple[int, ...]:
+def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
     """Return a sort key that orders failures by severity: unplaced, evicted, lost, then displaced pods."""
     denied = sum(workload.missing or 0 for workload in failure.not_created)
     return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
@@ -134,42 +139,45 @@ def _severity_sort_key(failure: Failure) -> tuple[int, ...]:
 def _combine_runs(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs, with the minimum and maximum over all runs."""
     spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    by_workload = compute_unplaced_spreads([run.reasons for run in runs])
-    unknown, always_unplaced = (
-        merge_unknown_kinds(run.unknown for run in runs),
-        combine_always_unplaced(run.in_no_order for run in runs),
-    )
     return replace(
-        max(runs, key=_severity_sort_key),
+        max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
-        unplaced_over_runs=by_workload,
-        in_no_order=always_unplaced,
-        unknown=unknown,
+        unplaced_over_runs=compute_unplaced_spreads([run.reasons for run in runs]),
+        in_no_order=combine_always_unplaced(run.in_no_order for run in runs),
+        unknown=merge_unknown_kinds(run.unknown for run in runs),
     )
 
 
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
-    """Simulate the loss of nodes. Raises KeyboardInterrupt."""
-    view, (is_recreated, is_bare) = shared.scheduler.view, shared.get_cached(_get_pod_fates)
+    """Simulate the loss of nodes: their pods go, and those that controllers recreate are scheduled on other nodes.
+
+    Raises KeyboardInterrupt if the simulation was interrupted.
+    """
+    view = shared.scheduler.view
+    is_recreated, is_bare = shared.get_cached(_get_pod_fates)
     is_lost_node = np.zeros(len(view.nodes), np.bool_)
     is_lost_node[[view.nodes.index[name] for name in loss.nodes]] = True
-    is_on_lost_node = np.append(is_lost_node, False)[view.node]
+    is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
     displaced = find_positions(is_on_lost_node & is_recreated)
     not_created, denied_positions = _find_denied_pods(view, find_positions(is_on_lost_node), displaced)
+
     simulation = Simulation(
         shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
     )
     simulation.release(find_positions(is_on_lost_node))
-    emptied = simulation.view.fork() if loss.shuffled else None
+    view_without_lost_pods = simulation.view.fork() if loss.shuffled else None
     if loss.shuffled:
         displaced = shuffle_returns(simulation, displaced, Random(loss.seed))
-    outcomes = schedule_with_victims(
-        simulation, [position for position in displaced if position not in denied_positions]
-    )
+    recreated = [position for position in displaced if position not in denied_positions]
+    outcomes = schedule_with_victims(simulation, recreated)
     if simulation.interrupted:
         raise KeyboardInterrupt
+
     requested_after = np.zeros_like(view.requested)
     requested_after[~is_lost_node] = simulation.view.requested
+    always_unplaced: dict[str, int] = {}
+    if view_without_lost_pods is not None:
+        always_unplaced = count_always_unplaced(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
@@ -178,7 +186,7 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
         evicted=len(list_victims(outcomes)),
         lost=int((is_on_lost_node & is_bare).sum()),
         reasons=group_unplaced_pods(simulation, outcomes, {}),
-        in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
+        in_no_order=always_unplaced,
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
@@ -188,34 +196,42 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 def _find_denied_pods(
     view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """Find the displaced pods that admission denies once the failed pods are gone. Return reports and positions."""
-    cluster, pods = view.cluster, view.pods.objects
-    restricted = _find_restricted_namespaces(cluster)
-    if not restricted:
+    """Find the displaced pods that admission denies once the failed pods are gone. Return reports and positions.
+
+    Only pods in namespaces with restrictions are admitted anew.
+    """
+    cluster = view.cluster
+    restricted_namespaces = _find_restricted_namespaces(cluster)
+    if not restricted_namespaces:
         return (), set()
-    lost_by_position = {
-        position: pod for position in lost_pods if (pod := pods[position]).metadata.namespace in restricted
-    }
-    returning_by_position = {
+    lost_by_position = {}
+    for position in lost_pods:
+        pod = view.pods.objects[position]
+        if pod.metadata.namespace in restricted_namespaces:
+            lost_by_position[position] = pod
+    recreated_by_position = {
         position: lost_by_position[position] for position in displaced if position in lost_by_position
     }
     admissions = Admissions(cluster, {})
-    denied = admissions.replace_pods(lost_by_position.values(), returning_by_position.values())
-    keys = {pod.key for pod, _ in denied}
-    reports = admissions.report_by_workload(returning_by_position.values(), denied)
-    return tuple(reports), {position for position, pod in returning_by_position.items() if pod.key in keys}
+    denials = admissions.replace_pods(lost_by_position.values(), recreated_by_position.values())
+    denied_keys = {pod.key for pod, _ in denials}
+    reports = admissions.report_by_workload(recreated_by_position.values(), denials)
+    denied_positions = {position for position, pod in recreated_by_position.items() if pod.key in denied_keys}
+    return tuple(reports), denied_positions
 
 
 def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
-    """Return the namespaces in which a pod that was once admitted may be denied now."""
-    with_limits = {quota.metadata.namespace for quota in cluster.resource_quotas}
-    with_limits |= {limits.metadata.namespace for limits in cluster.limit_ranges}
-    changed = (
-        namespace.metadata
-        for namespace in cluster.namespaces
-        if namespace.metadata.deletion_timestamp or not ADMISSION_ANNOTATIONS.isdisjoint(namespace.metadata.annotations)
-    )
-    return with_limits | {meta.name for meta in changed}
+    """Return the namespaces in which a pod that was once admitted may be denied now.
+
+    They have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
+    """
+    restricted = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    restricted |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    for namespace in cluster.namespaces:
+        has_annotations = not ADMISSION_ANNOTATIONS.isdisjoint(namespace.metadata.annotations)
+        if namespace.metadata.deletion_timestamp or has_annotations:
+            restricted.add(namespace.metadata.name)
+    return restricted
 
 
 def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:

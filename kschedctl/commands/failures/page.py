@@ -28,6 +28,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import agreeing
 
 NUMBER_DESCRIPTIONS = {
     "lost": "lost for good",
@@ -48,20 +49,32 @@ FAILURES_SHOWN = 20
 def build_page(report: Failures, style: Style) -> Page:
     """Build the page: the verdict, the ranking of failures, and the reasons of the worst failure."""
     question, answer, sentence = report.build_first_line()
-    unsafe = not all(failure.safe for failure in report.failures)
-    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
-    worst = report.failures[0] if report.failures else None
-    denied = build_not_created_section(worst.not_created, style) if worst and worst.not_created else ()
-    reasons = (*denied, *build_unplaced_section(worst.reasons, style)) if worst else ()
+    if not all(failure.safe for failure in report.failures):
+        tone = Tone.BAD
+    elif report.undecided or report.interrupted:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     return (
-        paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), sentence),
+        paragraph(Marked(question, Tone.STRONG), Marked(answer, tone), sentence),
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
-        *(build_subsection(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
-        *(build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}") if worst else ()),
-        *(build_order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
+        *(_build_worst_failure(report.failures[0], report.runs, style) if report.failures else ()),
         *build_next_section(style, REPLAYED),
+    )
+
+
+def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
+    """Build the sections on the worst failure: unplaced pods, pods by place, and what depends on the order of pods."""
+    reasons: Page = ()
+    if worst.not_created:
+        reasons += build_not_created_section(worst.not_created, style)
+    reasons += build_unplaced_section(worst.reasons, style)
+    return (
+        *(build_subsection(f"The worst: {worst.name}", reasons) if reasons else ()),
+        *build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}"),
+        *build_order_section(runs, worst.unplaced_over_runs, worst.in_no_order),
     )
 
 
@@ -69,10 +82,11 @@ def _build_outside_note(report: Failures) -> Page:
     """Build a note about nodes that belong to no unit, so that no failure includes them."""
     if not report.outside:
         return ()
-    verb = "belongs" if len(report.outside) == 1 else "belong"
+    unit = report.unit.removeprefix("pair of ").rstrip("s")
     nodes = count(len(report.outside), "node")
-    label = Marked(f"{nodes} {verb} to no {report.unit.removeprefix('pair of ').rstrip('s')}:", Tone.WARNING)
-    return (paragraph(label, f"{names(report.outside)}; they have no label for it, so no loss includes them"),)
+    verb = agreeing(len(report.outside), "belongs", "belong")
+    label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)
+    return (paragraph(label, f"{names(report.outside)} (no label for the {unit}, so no loss includes them)"),)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:
@@ -87,12 +101,11 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
     """Return the cells for a failure."""
-    bad_numbers = [
-        _format_number(failure, "unplaced", failure.unplaced),
-        _format_number(failure, "evicted", failure.evicted),
-    ]
     nodes = "" if same_node_count else f"{len(failure.nodes):,}"
-    return (failure.name, nodes, f"{failure.displaced:,}", *bad_numbers, f"{failure.lost:,}" if failure.lost else "")
+    unplaced = _format_number(failure, "unplaced", failure.unplaced)
+    evicted = _format_number(failure, "evicted", failure.evicted)
+    lost = f"{failure.lost:,}" if failure.lost else ""
+    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, lost)
 
 
 def _format_number(failure: Failure, name: str, number: int) -> Cell:

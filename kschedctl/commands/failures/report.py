@@ -95,18 +95,18 @@ class Failures(Report, frozen=True):
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the worst failure."""
-        worst = self.failures[0] if self.failures else None
+        """Return the summary with the numbers of failures and, if there are any, the consequences of the worst one."""
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
-        if worst is not None:
-            figures |= {"displaced": worst.displaced, "unplaced": worst.unplaced, "evicted": worst.evicted}
+        summary = replace(summary, subject=self.unit, verdict="Safe" if self.safe else "Unsafe", figures=figures)
+        if not self.failures:
+            return summary
+        worst = self.failures[0]
         return replace(
             summary,
-            subject=f"worst: {worst.name}" if worst is not None else self.unit,
-            headline=f"{summary.headline}{_describe_worst(worst)}" if worst is not None else summary.headline,
-            verdict="Safe" if self.safe else "Unsafe",
-            pods=tuple(_shorten_pods(worst)) if worst is not None else (),
-            figures=figures,
+            subject=f"worst: {worst.name}",
+            headline=f"{summary.headline}{_describe_worst(worst)}",
+            pods=tuple(_shorten_pods(worst)),
+            figures=figures | {"displaced": worst.displaced, "unplaced": worst.unplaced, "evicted": worst.evicted},
         )
 
     def build_csv_table(self) -> CsvTable:

@@ -107,13 +107,14 @@ def replay_changes_for_targets(
 ) -> WakesOfMany:
     """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
 
-    Arguments and errors are those of `wakes_by`.
+    Pods that are never created are only listed. The other arguments and the errors are those of `wakes_by`.
     """
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     created = [target.pod for target in targets if target.never_created is None]
-    creation_failures = tuple(failure for target in targets if (failure := target.never_created))
-    return replace(replay_changes_for_stored_pods(scheduler, created, parsed_changes), not_created=creation_failures)
+    creation_failures = tuple(target.never_created for target in targets if target.never_created is not None)
+    report = replay_changes_for_stored_pods(scheduler, created, parsed_changes)
+    return replace(report, not_created=creation_failures)
 
 
 def wakes_between(
@@ -136,13 +137,16 @@ def wakes_between(
     >>> wakes_between(moment, moment).changes
     0
     """
-    moments = _get_read_time(before), _get_read_time(after)
-    if all(moments) and moments[0] > moments[1]:
-        raise UsageError(f"{names[0]} was read at {moments[0]}, {names[1]} before", hint="name the earlier one first")
+    before_name, after_name = names
+    before_time, after_time = _get_read_time(before), _get_read_time(after)
+    if before_time and after_time and before_time > after_time:
+        problem = f"{before_name} was read at {before_time}, {after_name} earlier, at {after_time}"
+        raise UsageError(problem, hint="name the earlier one first")
     for key in pods:
-        pod = before.pod(*key.partition("/")[::2])
+        pod_namespace, _, pod_name = key.partition("/")
+        pod = before.pod(pod_namespace, pod_name)
         if pod is None or not is_pending(pod):
-            raise UsageError(f'pod "{key}" is not pending in {names[0]}', hint="only pods that wait can be woken")
+            raise UsageError(f'pod "{key}" is not pending in {before_name}', hint="only pending pods can be woken")
     keys = frozenset(pods or (pod.key for pod in find_pending_pods(before, namespace or None, selector)))
     return between.find_wakes_between(Scheduler(before), Scheduler(after), keys, names, include_ended=bool(pods))
 

@@ -81,7 +81,7 @@ def find_wakes_between(
     """
     moments = Moments.compare(before, after)
     waiting = [
-        pod for pod in before.cluster.unbound_pods() if _is_subject(pod, moments, keys, include_ended=include_ended)
+        pod for pod in before.cluster.unbound_pods() if _is_covered(pod, moments, keys, include_ended=include_ended)
     ]
     groups = list(iter_rejected_groups(before, waiting))
     answers = [
@@ -89,31 +89,37 @@ def find_wakes_between(
         for rejected, equal_pods in groups
         for answer in _iter_answers(rejected, equal_pods, moments, max_waking_changes)
     ]
-    missed_first = sorted((answer for answer, _ in answers), key=lambda pod: not pod.missed)
+    later_attempts = {id(answer.later_attempt): answer.later_attempt for answer in answers if answer.later_attempt}
     bases = [build_basis(before, rejected) for rejected, _ in groups]
-    bases += [build_basis(after, tried) for tried in {id(tried): tried for _, tried in answers if tried}.values()]
+    bases += [build_basis(after, attempt) for attempt in later_attempts.values()]
+    before_name, after_name = names
     return WakesBetween(
-        before=names[0],
-        after=names[1],
+        before=before_name,
+        after=after_name,
         changes=len(moments.watched),
         unheard=moments.unwatched_count,
-        pods=tuple(missed_first),
+        pods=tuple(sorted((answer.pod for answer in answers), key=lambda pod: not pod.missed)),
         kube_version=before.cluster.kube_version,
         **merge_bases(bases),
     )
 
 
-def _is_subject(pod: Pod, moments: Moments, keys: Collection[str] | None, *, include_ended: bool) -> bool:
-    """Return whether the answer covers the pod: it waits, a profile serves it, and `keys` does not exclude it."""
-    served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
+def _is_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *, include_ended: bool) -> bool:
+    """Return whether the answer covers the pod: it waits, a profile serves it, and `keys` does not exclude it.
+
+    With `include_ended`, it only has to wait at the first moment.
+    """
+    is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (include_ended or not _describe_end(pod, moments.after))
-    return served and waits and (keys is None or pod.key in keys)
+    return is_served and waits and (keys is None or pod.key in keys)
 
 
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
     """Find the pod at the second moment. Return None if it no longer exists."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    return later_pod if later_pod is not None and is_same_pod(later_pod, pod) else None
+    if later_pod is None or not is_same_pod(later_pod, pod):
+        return None
+    return later_pod
 
 
 def _describe_end(pod: Pod, after: Scheduler) -> str:
@@ -128,52 +134,65 @@ def _describe_end(pod: Pod, after: Scheduler) -> str:
     return "is being deleted" if not is_pending(later_pod) else ""
 
 
-AnsweredPod = tuple[PodBetween, RejectedPod | None]
-"""The answer about a pod, and the attempt to schedule it at the second moment if it still waits."""
+class AnsweredPod(NamedTuple):
+    """The answer about a pod."""
+
+    pod: PodBetween
+    later_attempt: RejectedPod | None
+    """The attempt to schedule the pod at the second moment, None if it no longer waits."""
 
 
 def _iter_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield the answers for equal pods. Only pods that changed or stopped waiting need their own."""
-    changed = {event.change.object.key for event in moments.watched if event.change.kind == POD}
-    shared = None
+    """Yield the answers for equal pods. Those that neither changed nor stopped waiting share an answer."""
+    changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
+    shared_answer = None
     for pod in equal_pods:
-        if pod.key in changed or _describe_end(pod, moments.after):
-            yield _answer_pod(
-                try_pod(moments.before, moments.before.view.stored(pod)), pod, moments, max_waking_changes
-            )
-        else:
-            shared = shared or _answer_pod(rejected, pod, moments, max_waking_changes)
-            yield replace(shared[0], pod=pod.key), shared[1]
+        if pod.key in changed_pods or _describe_end(pod, moments.after):
+            own_attempt = try_pod(moments.before, moments.before.view.stored(pod))
+            yield _answer_about_pod(own_attempt, pod, moments, max_waking_changes)
+            continue
+        if shared_answer is None:
+            shared_answer = _answer_about_pod(rejected, pod, moments, max_waking_changes)
+        yield shared_answer._replace(pod=replace(shared_answer.pod, pod=pod.key))
 
 
-def _answer_pod(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
-    """Replay the changes for a pod, and answer what woke it."""
+def _answer_about_pod(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
+    """Replay the changes for a pod, and answer what woke it and if it fits at the second moment.
+
+    The change by which a pod stopped waiting is left out. Only unschedulable pods can be woken.
+    """
     ended = _describe_end(pod, moments.after)
-    events = [event for event in moments.watched if not (ended and _is_about_pod(event.change, pod))]
+    changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
+    is_unschedulable = rejected.queue == UNSCHEDULABLE
     woken_by: list[WakingChange] = []
-    waking = not_waking = 0
-    for event in events if rejected.queue == UNSCHEDULABLE else ():
-        if waking == max_waking_changes:
-            break
-        woken = _find_waking_change(rejected, event, moments)
-        waking, not_waking = (waking + 1, not_waking) if woken else (waking, not_waking + 1)
-        if woken and waking <= MAX_KEPT_CHANGES:
-            woken_by.append(woken)
+    waking_count = not_waking_count = 0
+    if is_unschedulable:
+        for watched in changes:
+            if waking_count == max_waking_changes:
+                break
+            waking_change = _find_waking_change(rejected, watched, moments)
+            if waking_change is None:
+                not_waking_count += 1
+                continue
+            waking_count += 1
+            if waking_count <= MAX_KEPT_CHANGES:
+                woken_by.append(waking_change)
+
     later_state = LaterState.find(pod, ended, moments.after)
-    between = PodBetween(
+    report = PodBetween(
         pod=pod.key,
-        headline=_build_headline(rejected, waking, woken_by, later_state, len(events)),
+        headline=_build_headline(rejected, waking_count, woken_by, later_state, len(changes)),
         refused_by=tuple(sorted(rejected.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
-        waking_changes=waking,
-        not_woken_by=not_waking,
+        waking_changes=waking_count,
+        not_woken_by=not_waking_count,
         fits=later_state.fits,
-        missed=bool(later_state.fits) and rejected.queue == UNSCHEDULABLE and not woken_by,
+        missed=bool(later_state.fits) and is_unschedulable and not woken_by,
         ended=ended,
     )
-    return between, later_state.tried
+    return AnsweredPod(report, later_state.tried)
 
 
 def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
@@ -182,7 +201,7 @@ def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
-    """Return the report on the change if it wakes the pod, otherwise None."""
+    """Return the report on the change, with the plugins whose hint is Queue, or None if it does not wake the pod."""
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
     if not is_registered(rejected, occurrences):
         return None
@@ -209,10 +228,12 @@ class LaterState(NamedTuple):
         later_pod = None if ended else _find_later_pod(pod, after)
         if later_pod is None:
             return cls(ended)
-        tried, names = try_pod(after, after.view.stored(later_pod)), after.view.nodes.names
+        tried = try_pod(after, after.view.stored(later_pod))
         cycle = tried.attempt.cycle
-        fits = tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
-        return cls(ended, tried, fits)
+        if cycle is None or not tried.fits:
+            return cls(ended, tried)
+        node_names = after.view.nodes.names
+        return cls(ended, tried, tuple(node_names[row] for row in cycle.feasible.tolist()))
 
     @property
     def description(self) -> str:
@@ -221,8 +242,11 @@ class LaterState(NamedTuple):
             return self.ended
         if self.tried.attempt.gating_plugin:
             return f"is held back by {self.tried.attempt.gating_plugin}"
-        more = f" and {len(self.fits) - MAX_SHOWN_NODES:,} more" if len(self.fits) > MAX_SHOWN_NODES else ""
-        return f"fits on {join_words(self.fits[:MAX_SHOWN_NODES], 'or')}{more}" if self.fits else "fits nowhere"
+        if not self.fits:
+            return "fits nowhere"
+        further = len(self.fits) - MAX_SHOWN_NODES
+        more = f" and {further:,} more" if further > 0 else ""
+        return f"fits on {join_words(self.fits[:MAX_SHOWN_NODES], 'or')}{more}"
 
 
 def _build_headline(
@@ -230,22 +254,20 @@ def _build_headline(
     waking_count: int,
     woken_by: Sequence[WakingChange],
     later_state: LaterState,
-    event_count: int,
+    change_count: int,
 ) -> str:
     """Describe what woke the pod, or why nothing did, and the pod's state at the second moment."""
     if rejected.queue == NONE:
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if rejected.queue != UNSCHEDULABLE:
-        return "had nobody to wait for, and is tried again after its back-off"
+        return "waited for no event: it is tried again after its back-off"
     if waking_count:
-        number = f"{waking_count:,} of {event_count:,} changes" if waking_count > 1 else woken_by[0].change
-        return f"{number} woke it; at the second moment it {later_state.description}"
-    nothing = f"none of {event_count:,} changes woke it" if event_count > 1 else "nothing woke it"
+        changes = f"{waking_count:,} of {change_count:,} changes" if waking_count > 1 else woken_by[0].change
+        return f"{changes} woke it; at the second moment it {later_state.description}"
+    nothing = f"none of {change_count:,} changes woke it" if change_count > 1 else "nothing woke it"
     if later_state.ended:
         return f"{later_state.description} at the second moment; {nothing} that both moments show"
-    return (
-        f"{later_state.description} at the second moment, but {nothing}"
-        if later_state.fits
-        else f"{nothing}, rightly: it {later_state.description}"
-    )
+    if later_state.fits:
+        return f"{later_state.description} at the second moment, but {nothing}"
+    return f"{nothing}, rightly: it {later_state.description}"

@@ -11,7 +11,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
-from kschedctl.api.objects import object_key
+from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
@@ -31,7 +31,7 @@ IDENTITY_FIELDS = {"apiVersion", "kind", "metadata"}
 def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     """Parse an event `{action, old, new}`. Return None if scheduling does not read the kind of object.
 
-    Raises InputError.
+    Raises InputError for an unknown action, a missing object, or old and new states of different objects.
     """
     if not isinstance(event, Mapping):
         raise InputError("expected an object with action, old and new", where="event")
@@ -45,10 +45,13 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     kind = kinds.pop()
     if kind not in KINDS:
         return None
-    old, new = (default_object(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
-    if old is not None and new is not None and object_key(old) != object_key(new):
+    objects = {side: default_object(kind, convert(document), view) for side, document in documents.items()}
+    old, new = objects.get("old"), objects.get("new")
+    if old is None or new is None:
+        return ChangedObject(kind, old, new)
+    if get_object_key(old) != get_object_key(new):
         raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
-    return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
+    return ChangedObject(kind, old, new, (documents["old"], documents["new"]))
 
 
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
@@ -62,11 +65,14 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
         try:
             change = parse_change(_convert_to_event(document, view), view)
         except InputError as error:
-            places = (where, f"document {number}" * bool(where), error.where)
-            raise InputError(error.what, where=", ".join(filter(None, places)), hint=error.hint) from None
+            document_place = f"document {number}" if where else ""
+            places = filter(None, (where, document_place, error.where))
+            raise InputError(error.what, where=", ".join(places), hint=error.hint) from None
         if change is None:
-            named = next(filter(None, (object_at(document, key) for key in ("new", "old", "object"))), document)
-            raise InputError(f"{describe(named)}: scheduling does not read this kind", where=where)
+            # an event has the object in one of these fields, otherwise the document is the object
+            nested_objects = filter(None, (object_at(document, key) for key in ("new", "old", "object")))
+            changed_object = next(nested_objects, document)
+            raise InputError(f"{describe(changed_object)}: scheduling does not read this kind", where=where)
         changed_objects.append(change)
     if not changed_objects:
         raise InputError("no event and no object", where=where)
@@ -79,8 +85,10 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
     Changes of a kind that was not read at one of the moments are skipped.
     """
     for difference in iter_differences(before.cluster, after.cluster):
-        unread = [fork.cluster for fork, side in ((before, difference.old), (after, difference.new)) if side is None]
-        if any(cluster.gap(difference.kind, difference.key[0]) for cluster in unread):
+        namespace, _ = difference.key
+        if difference.old is None and before.cluster.gap(difference.kind, namespace):
+            continue
+        if difference.new is None and after.cluster.gap(difference.kind, namespace):
             continue
         old = None if difference.old is None else default_object(difference.kind, difference.old, before)
         new = None if difference.new is None else default_object(difference.kind, difference.new, after)
@@ -92,31 +100,36 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
 
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
-    """Convert a watch event or a plain object to an event `{action, old, new}`."""
+    """Convert a watch event or a plain object to an event `{action, old, new}`. Such an event is returned completed.
+
+    An object that exists in the cluster is updated, another one is added. Raises InputError for an unknown type of
+    watch event.
+    """
     if "action" in document:
         old = document.get("old")
-        is_deletion = document["action"] == "Delete"
-        return (
-            {**document, "old": _complete_document(old, view)} if is_deletion and isinstance(old, Mapping) else document
-        )
-    kind, watched_object = document.get("type"), document.get("object")
+        if document["action"] == "Delete" and isinstance(old, Mapping):
+            return {**document, "old": _complete_document(old, view)}
+        return document
+
+    watch_type, watched_object = document.get("type"), document.get("object")
+    applied_object = document
     if isinstance(watched_object, Mapping):
-        if kind == "DELETED":
+        if watch_type == "DELETED":
             return {"action": "Delete", "old": _complete_document(watched_object, view)}
-        if kind not in ("ADDED", "MODIFIED"):
+        if watch_type not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
-        document = watched_object
-    existing = _find_existing_object(document, view)
-    return (
-        {"action": "Add", "new": document}
-        if existing is None
-        else {"action": "Update", "old": existing, "new": document}
-    )
+        applied_object = watched_object
+    existing = _find_existing_object(applied_object, view)
+    if existing is None:
+        return {"action": "Add", "new": applied_object}
+    return {"action": "Update", "old": existing, "new": applied_object}
 
 
 def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
-    """Return the cluster's version of an object if the document only identifies it."""
-    existing = _find_existing_object(document, view) if document.keys() <= IDENTITY_FIELDS else None
+    """Return the cluster's version of an object if the document only identifies it, otherwise the document itself."""
+    if not document.keys() <= IDENTITY_FIELDS:
+        return document
+    existing = _find_existing_object(document, view)
     return document if existing is None else existing
 
 
@@ -126,23 +139,25 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     if kind not in FIELDS:
         return None
     identified: Any = convert(document)
-    identified = identified if kind in CLUSTER_SCOPED else fill_namespace(identified)
-    obj: object = next(
-        (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(identified)), None
-    )
-    named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
-    return None if obj is None else {**named, **msgspec.to_builtins(obj)}
+    if kind not in CLUSTER_SCOPED:
+        identified = fill_namespace(identified)
+    key = get_object_key(identified)
+    for existing in getattr(view.cluster, FIELDS[kind]):
+        if get_object_key(existing) == key:
+            type_fields = {name: document[name] for name in ("kind", "apiVersion") if name in document}
+            return {**type_fields, **msgspec.to_builtins(existing)}
+    return None
 
 
 def default_object(kind: str, obj: Any, view: Fork) -> Any:
-    """Apply defaults to an object like the API server. Raises InputError."""
+    """Apply defaults to an object like the API server. Raises InputError without a name or for malformed quantities."""
     if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
         obj = fill_namespace(obj)
     if isinstance(obj, api.Pod):
         pod = view.stored(obj)
-        PodInfo(pod, view.settings.requests).requests  # noqa: B018 - quantities that cannot be read are told now
+        PodInfo(pod, view.settings.requests).requests  # noqa: B018 - raises an error for malformed quantities
         return pod
     if isinstance(obj, api.Node):
         obj = default_node(obj)
@@ -151,9 +166,13 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
 
 
 def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
-    """Apply the change to the view, unless it changes a node or a pod without a group."""
+    """Return a view after the change, or the view itself if the change deletes an object or is about a node or pod.
+
+    A pod of a group is applied, since the group is then scheduled as a whole. Queueing hints get changed nodes and pods
+    with the event.
+    """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
-        changed = change_pods(view.cluster, {object_key(change.object): change.new})
+        changed = change_pods(view.cluster, {get_object_key(change.object): change.new})
         return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
@@ -177,7 +196,7 @@ def describe_change(change: ChangedObject) -> str:
     >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
-    namespace, name = object_key(change.object)
+    namespace, name = get_object_key(change.object)
     if change.old is None:
         verb = "added"
     elif change.new is None:

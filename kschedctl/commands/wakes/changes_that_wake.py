@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -43,14 +44,11 @@ def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
 
 
 def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUps:
-    """Build the report on what would wake a pod that was tried."""
+    """Build the report on what would wake a pod that was tried. Only pods in the unschedulable queue have rejectors."""
     pod = rejected.info.pod
-    waits = rejected.queue == UNSCHEDULABLE
-    rejectors = (
-        tuple(_build_rejector_report(scheduler, rejected, plugin) for plugin in _sort_rejectors(rejected))
-        if waits
-        else ()
-    )
+    rejectors: tuple[RejectorReport, ...] = ()
+    if rejected.queue == UNSCHEDULABLE:
+        rejectors = tuple(_build_rejector_report(scheduler, rejected, plugin) for plugin in _sort_rejectors(rejected))
     return WakeUps(
         pod=pod.key,
         headline=_build_headline(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
@@ -83,31 +81,37 @@ def _sort_rejectors(rejected: RejectedPod) -> list[str]:
 
 
 def _build_headline(rejected: RejectedPod, kind_count: int) -> str:
-    """Describe what the pod waits for, or that it waits for nothing."""
+    """Describe what the pod waits for, or that it waits for nothing. `kind_count` kinds of changes wake it."""
     if rejected.gang and (group_failure := describe_bound_gang_failure(rejected.gang.report)):
         return group_failure
     if rejected.pod_group and not rejected.fits:
-        group_failure = (
-            describe_bound_gang_failure(rejected.pod_group)
-            or f"its pod group {rejected.pod_group.short_name} is not placed"
-        )
+        group_failure = describe_bound_gang_failure(rejected.pod_group)
+        if not group_failure:
+            group_failure = f"its pod group {rejected.pod_group.short_name} is not placed"
         return f"{group_failure}; its pods are tried again after their back-off, whatever happens"
     if rejected.attempt.rejectors.all:
         plugins = join_words(_sort_rejectors(rejected))
-        verb = "held back by" if rejected.attempt.gating_plugin else "refused by"
+        verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
         kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
         return f"{verb} {plugins}; {kinds}"
     if rejected.queue == BACKOFF:
-        return f"waits for nothing: it is tried again after its back-off ({rejected.message})"
-    if group := rejected.gang.report if rejected.gang else rejected.pod_group:
-        return f"fits now with its {'gang' if group.policy == 'gang' else 'group'} {group.short_name}: {NOTHING}"
-    return f"fits now: {NOTHING}"
+        return f"waits for no event: it is tried again after its back-off ({rejected.message})"
+    group = rejected.gang.report if rejected.gang else rejected.pod_group
+    if group is None:
+        return f"fits now: {NOTHING}"
+    noun = "gang" if group.policy == "gang" else "group"
+    return f"fits now with its {noun} {group.short_name}: {NOTHING}"
 
 
 def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: str) -> RejectorReport:
     """Build the report on a plugin that rejected the pod, with the changes that would wake the pod."""
-    instance, gated = rejected.framework.plugins.get(plugin), plugin == rejected.attempt.gating_plugin
-    query = WakeQuery(rejected.info, instance, scheduler.view, scheduler.gates, gated)
+    query = WakeQuery(
+        rejected.info,
+        rejected.framework.plugins.get(plugin),
+        scheduler.view,
+        scheduler.gates,
+        gated=plugin == rejected.attempt.gating_plugin,
+    )
     registered = rejected.registrations.by_plugin.get(plugin, ())
     triggers = iter_wake_triggers(query, registered, rejected.registrations.hinted)
     return RejectorReport(
@@ -118,16 +122,17 @@ def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: 
 
 
 def _iter_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
-    """Yield the plugin's reasons, each with the closest node."""
+    """Yield the plugin's reasons, each with the number of nodes and the closest node. A gated pod has no nodes."""
     cycle = rejected.attempt.cycle
     if cycle is None:
         yield from rejected.attempt.gate.reasons
         return
-    nodes = len(cycle.view.nodes)
+    node_count = counted(len(cycle.view.nodes), "node")
     for elimination in report_eliminations(find_obstacles(cycle), cycle):
         if elimination.plugin in (plugin, ""):
-            fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
-            yield f"{elimination.reason} ({elimination.nodes:,} of {counted(nodes, 'node')}{fact})"
+            nearest = elimination.nearest
+            closest_text = f", closest {nearest.node}: {nearest.fact}" if nearest else ""
+            yield f"{elimination.reason} ({elimination.nodes:,} of {node_count}{closest_text})"
 
 
 class WakeQuery(NamedTuple):
@@ -143,13 +148,14 @@ class WakeQuery(NamedTuple):
 
 
 FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}
-OF_RESIZES = " that is being resized"
-REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
+"""Kind of object -> the actions that free resources, so that they reach all pods."""
+RESIZED_CLAUSE = " that is being resized"
+REACHING = {NODE: " that would then take it", POD: " that its pod affinity or spreading may consider"}
 """Kind of object -> a clause about which of its changes reach the pod (scheduler/queueing/pre_checks.py)."""
-REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
+REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may consider that pod"}
 """Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
 ITSELF = "the pod itself is updated, in more than its status"
-ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
+ANY_TAINTS = "any taint of a node changes (the scheduler adds this so that no new node is missed)"
 
 
 def iter_wake_triggers(
@@ -164,11 +170,16 @@ def iter_wake_triggers(
     if gated and offers(plugin, AdmittingPlugin):
         yield from plugin.admitting_changes(info, view, gates)
         return
-    checked = list_pre_checked_resources(gates)
-    unhinted = [event for event in registrations if not hinted or (NODE in checked and event.hint is None)]
-    yield from (change for event in unhinted for change in _iter_unhinted_triggers(event, checked))
+    pre_checked = list_pre_checked_resources(gates)
+    with_hint: list[ClusterEventWithHint] = []
+    for registration in registrations:
+        lacks_hint = not hinted or (NODE in pre_checked and registration.hint is None)
+        if lacks_hint:
+            yield from _iter_unhinted_triggers(registration, pre_checked)
+        else:
+            with_hint.append(registration)
     if hinted:
-        yield from _iter_hinted_triggers(query, [event for event in registrations if event not in unhinted], checked)
+        yield from _iter_hinted_triggers(query, with_hint, pre_checked)
     else:
         yield WakeTrigger(POD, UPDATE, ITSELF)
 
@@ -176,21 +187,22 @@ def iter_wake_triggers(
 def _iter_hinted_triggers(
     query: WakeQuery, registrations: Sequence[ClusterEventWithHint], checked: Collection[str]
 ) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes for which the plugin registered with a hint."""
+    """Yield the kinds of changes for which the plugin registered with a hint.
+
+    A plugin that describes them yields its own description, limited to the registered actions. For another plugin, any
+    registered change may wake the pod.
+    """
     info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):
-        yield from (
-            WakeTrigger(
-                registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
-            )
-            for registration in registrations
-        )
+        for registration in registrations:
+            description = _describe_any_change(registration.kind, registration.action)
+            yield WakeTrigger(registration.kind, registration.action, description)
         return
-    registered_actions: dict[str, ActionType] = {}
-    for event in registrations:
-        registered_actions[event.kind] = registered_actions.get(event.kind, ActionType(0)) | event.action
+    registered_actions: defaultdict[str, ActionType] = defaultdict(lambda: ActionType(0))
+    for registration in registrations:
+        registered_actions[registration.kind] |= registration.action
     for change in plugin.waking_changes(info, view, gates):
-        if change.action & registered_actions.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
+        if change.action & registered_actions[change.kind] or change.action == BY_THE_PLUGIN:
             reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")
     if any(registration.hint is None and registration.event == IMPLIED_EVENT for registration in registrations):
@@ -198,6 +210,7 @@ def _iter_hinted_triggers(
 
 
 IMPLIED_EVENT = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
+"""The event that the scheduler registers for each plugin that registers for nodes."""
 
 
 def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
@@ -213,10 +226,10 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
     Changes that free resources reach all pods. Other changes of pre-checked nodes and pods only reach the pods that
     they may concern.
     """
-    if (ASSIGNED_POD if registration.kind == POD else registration.kind) not in checked:
-        yield WakeTrigger(
-            registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
-        )
+    pre_checked_kind = ASSIGNED_POD if registration.kind == POD else registration.kind
+    if pre_checked_kind not in checked:
+        description = _describe_any_change(registration.kind, registration.action)
+        yield WakeTrigger(registration.kind, registration.action, description)
         return
     freeing = registration.action & FREEING.get(registration.kind, registration.action)
     if registration.kind == POD and UPDATE in registration.action:  # then no kind of update has an event of its own
@@ -227,25 +240,28 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
     if not_freeing:
         # A plugin that registered for updates of pods, but not for new pods, is interested in resizes
         only_resizes = registration.kind == POD and not not_freeing & ActionType.ADD
-        reaching = OF_RESIZES if only_resizes else REACHING[registration.kind]
+        reaching = RESIZED_CLAUSE if only_resizes else REACHING[registration.kind]
         description = f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
         yield WakeTrigger(registration.kind, not_freeing, description)
 
 
 def _describe_any_change(kind: str, action: ActionType) -> str:
-    """Describe any of these actions on an object of a kind."""
-    return f"any {join_words([label.lower() for label in list_action_labels(action)], 'or')} of a {get_api_kind(kind)}"
+    """Describe any of these actions on an object of a kind, such as `any add or delete of a Node`."""
+    actions = join_words([label.lower() for label in list_action_labels(action)], "or")
+    return f"any {actions} of a {get_api_kind(kind)}"
 
 
 def list_action_labels(action: ActionType) -> tuple[str, ...]:
-    """List upstream's names of the actions.
+    """List upstream's names of the actions. All kinds of updates together are `Update`.
 
     >>> list_action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
     ('Add', 'UpdateNodeLabel')
     >>> list_action_labels(ActionType.DELETE | ActionType.UPDATE)
     ('Delete', 'Update')
     """
-    update = UPDATE in action
-    single = [action_type for action_type in ActionType if action_type.bit_count() == 1 and action_type & action]
-    basic = (action_type.label for action_type in single if not (update and action_type & UPDATE))
-    return (*basic, *(("Update",) if update else ()))
+    has_every_update = UPDATE in action
+    single_actions = [single for single in ActionType if single.bit_count() == 1 and single & action]
+    if has_every_update:
+        not_updates = (single.label for single in single_actions if not single & UPDATE)
+        return (*not_updates, "Update")
+    return tuple(single.label for single in single_actions)

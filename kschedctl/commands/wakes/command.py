@@ -45,22 +45,20 @@ def wakes(
     ] = None,
     event: Annotated[
         str,
-        typer.Option(
-            "--event", metavar="FILE", help="Objects as applied, or events: {action, old, new}, or of a watch."
-        ),
+        typer.Option("--event", metavar="FILE", help="Changed objects, or events: {action, old, new} or watch events."),
     ] = "",
     between: Annotated[
         tuple[str, str] | None,
-        typer.Option("--between", metavar="FILE FILE", help="What of all that changed between two snapshots woke it."),
+        typer.Option("--between", metavar="FILE FILE", help="Find which changes between two snapshots woke pods."),
     ] = None,
 ) -> Answer:
-    """What makes the scheduler try a refused pod again?
+    """What makes the scheduler retry a rejected pod?
 
-    A refused pod waits for an event that a plugin which refused it registered, and whose hint says that it may help.
-    Lists these events. With --event: whether these changes, each by itself, wake the pod, or which pending pods of the
-    namespace (-A: of all). With --between: which changes between two snapshots woke the pods that were pending in
-    both; first come pods that fit in the later one and that nothing woke: they wait for the flush of unschedulable
-    pods, after five minutes.
+    A rejected pod waits for an event for which a plugin that rejected it registered, and whose queueing hint says that
+    it may help. Lists these events. With --event: whether these changes, each by itself, wake the pod, or which pending
+    pods of the namespace they wake (-A: of all namespaces). With --between: which changes between two snapshots woke
+    the pods that were pending in both. Pods that fit in the later one although nothing woke them come first: they wait
+    for the flush of unschedulable pods after five minutes.
     """
     words = tuple(pods or ())
     if between is not None:
@@ -129,11 +127,12 @@ def _answer_between_snapshots(
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """Return the keys of the named pods. Raises UsageError if a pod is not in the first snapshot."""
-    inquiry, (file,) = Inquiry(before), source.snapshot
+    """Return the keys of the named pods, or [] if none is named. Raises UsageError if a pod is not in the snapshot."""
+    if not words:
+        return []
     try:
-        return (
-            [target.pod.key for target in subjects.find_named_targets(inquiry, words, scope, source)] if words else []
-        )
+        targets = subjects.find_named_targets(Inquiry(before), words, scope, source)
     except UsageError as error:
+        (file,) = source.snapshot
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None
+    return [target.pod.key for target in targets]

@@ -74,8 +74,9 @@ class RejectedPod(NamedTuple):
         """Whether the pod gets a node, together with the pods of its group if it has one."""
         if self.pod_group is not None:
             return is_placed(self.pod_group, self.info.pod)
-        cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
-        return cycle is not None and cycle.schedulable and failure is None
+        cycle = self.attempt.cycle
+        has_gang_failure = self.gang is not None and self.gang.failure is not None
+        return cycle is not None and cycle.schedulable and not has_gang_failure
 
     @property
     def queue(self) -> str:
@@ -97,7 +98,8 @@ class RejectedPod(NamedTuple):
             return self.gang.failure.message
         if cycle.schedulable and self.pod_group:
             member = find_member(self.pod_group, self.info.pod)
-            return (member and member.message) or self.pod_group.message
+            member_message = member.message if member is not None else None
+            return member_message or self.pod_group.message
         return cycle.error or build_fit_error(cycle)
 
 
@@ -130,14 +132,14 @@ def try_pod(
     scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
-        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
+        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
     if not is_pending(pod):
         raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
-        raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
-    registrations = scheduler.registrations(pod.spec.scheduler_name)
+        raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'its schedulerName is "{pod.spec.scheduler_name}"')
+    registrations = scheduler.get_registrations(pod.spec.scheduler_name)
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)
@@ -209,7 +211,7 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
 
 
 def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Drop the updates of other waiting pods from the events."""
+    """Return the events without the updates of other waiting pods, which wake only those pods themselves."""
     return [
         occurrence
         for occurrence in occurrences
@@ -235,37 +237,39 @@ def replay_hints(
     occurrences = tuple(occurrences)
     info = _apply_pod_update(rejected.info, occurrences)
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors
-    gate, after = rejected.attempt.gating_plugin, rejected.queue
+    gating_plugin, queue = rejected.attempt.gating_plugin, rejected.queue
     events = []
     for occurrence in occurrences:
-        answers = collect_hints(registrations, rejectors, info, occurrence, view)
-        events.append(
-            EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
-        )
-        if after == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gate):
-            hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
-            after = _choose_queue(rejected, info, hinted, view)
-    return tuple(events), after
+        hints = collect_hints(registrations, rejectors, info, occurrence, view)
+        hint_texts = {plugin: str(hint) for plugin, hint in hints.items()}
+        events.append(EventReport(occurrence.event.label, occurrence.event.resource, hint_texts))
+        if queue == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gating_plugin):
+            strategy = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
+            queue = _choose_queue(rejected, info, strategy, view)
+    return tuple(events), queue
 
 
 def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod's info after the events, which may update the pod itself."""
-    return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
+    """Return the pod's info after the events: a new one if an event updates the pod itself, otherwise `info`."""
+    for occurrence in occurrences:
+        if occurrence.itself:
+            return PodInfo(occurrence.change.new, info.options)
+    return info
 
 
-def _choose_queue(rejected: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
+def _choose_queue(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
     """Choose the queue to which the pod moves.
 
     PreEnqueue plugins may keep the pod unschedulable. A pod that was gated, and so not tried, needs no back-off.
     """
-    if hinted is QueueingStrategy.SKIP:
+    if strategy is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
-    tried = rejected.attempt.cycle is not None
-    queue = BACKOFF if tried and hinted is QueueingStrategy.AFTER_BACKOFF else ACTIVE
+    was_tried = rejected.attempt.cycle is not None
+    queue = BACKOFF if was_tried and strategy is QueueingStrategy.AFTER_BACKOFF else ACTIVE
     if queue == BACKOFF and not rejected.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
         return queue
-    plugin, _ = find_gating_plugin(rejected.framework, info, view, rejected.attempt.gating_plugin)
-    return UNSCHEDULABLE if plugin else queue
+    gating_plugin, _ = find_gating_plugin(rejected.framework, info, view, rejected.attempt.gating_plugin)
+    return UNSCHEDULABLE if gating_plugin else queue
 
 
 @dataclass
@@ -285,7 +289,10 @@ class GangResult(NamedTuple):
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
-    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
+    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang.
+
+    The result is added to `cache`, unless the pod is a manifest: only its own gang then has this pod.
+    """
     plugin = find_gang_plugin(framework)
     key = plugin.find_gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
@@ -293,13 +300,17 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
     if gang is None:
         return None
-    if scheduler.view.pods.find_position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
+    is_stored = scheduler.view.pods.find_position(pod.key) is not None
+    if is_stored:
         cache.gangs[key] = gang
     return GangResult(gang.report, gang.failures.get(pod.key))
 
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
-    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
+    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group.
+
+    The result is added to `cache`, unless the pod is a manifest.
+    """
     key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
@@ -311,7 +322,7 @@ def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: T
 
 
 def find_member(group: PodGroupReport, pod: Pod) -> MemberReport | None:
-    """Find the pod's entry in the report on its group."""
+    """Find the pod's entry in the report on its group, or return None if it has none."""
     return next((member for member in group.members if member.pod == pod.key), None)
 
 

@@ -55,7 +55,7 @@ def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str)
 
 
 def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
-    """Combine the wake-ups of several pods into one report."""
+    """Combine the wake-ups of several pods into one report. `unserved` are the keys of pods that no profile serves."""
     return WakeUpsOfMany(
         tuple(reports),
         scope,
@@ -74,16 +74,14 @@ def _build_report(
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
-    """Build the report on what the changes do to groups of equal pods."""
-    answers = tuple(_iter_answers(scheduler, groups, changes))
+    """Build the report on what the changes do to groups of equal pods. Pods that fit anyway are only listed."""
+    handlers = scheduler.event_handlers
     return WakesOfMany(
         scope=scope,
         changes=tuple(map(describe_change, changes)),
-        answers=answers,
+        answers=tuple(_iter_answers(scheduler, groups, changes)),
         fitting=tuple(pod.key for rejected, equal_pods in groups if rejected.queue == NONE for pod in equal_pods),
-        unheard=tuple(
-            describe_change(change) for change in changes if not scheduler.event_handlers.list_occurrences(change)
-        ),
+        unheard=tuple(describe_change(change) for change in changes if not handlers.list_occurrences(change)),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.list_ignored_fields([rejected.info.spec for rejected, _ in groups]),
@@ -122,8 +120,9 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
         key = int(columns.info[position]), pod.status.nominated_node_name, member_key
         groups.setdefault(key, []).append(pod)
     tried = TriedGroups()
-    for (number, nominated, member_key), equal_pods in groups.items():
-        info = None if nominated or member_key else columns.infos[number]
+    for (info_number, nominated_node, member_key), equal_pods in groups.items():
+        is_shareable = not nominated_node and not member_key
+        info = columns.infos[info_number] if is_shareable else None
         yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried), equal_pods
 
 

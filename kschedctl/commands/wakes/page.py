@@ -16,6 +16,7 @@ from kschedctl.commands.wakes.report import (
     WakeUpsOfMany,
 )
 from kschedctl.render.page import (
+    Block,
     Bullets,
     Cell,
     Marked,
@@ -33,9 +34,10 @@ from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 
-FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
-NO_FLUSH = "else it is not tried at all, however long that takes"
-CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
+FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
+NO_FLUSH = "otherwise it is never tried"
+CHANGES_SHOWN = 5
+SECTIONS_SHOWN = 10
 
 
 def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
@@ -45,16 +47,16 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     waits = report.queue == UNSCHEDULABLE
     pod, sentence = report.build_first_line()
     headline = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
-    message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
-    return (
-        paragraph(Marked(pod, Tone.STRONG), headline),
-        *_build_workload_line(report),
-        *message,
-        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
-        *build_pod_group_section(report.pod_group, style),
-        *(block for rejector in report.rejectors for block in _build_rejector_section(rejector)),
-        *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
-    )
+    page: list[Block] = [paragraph(Marked(pod, Tone.STRONG), headline), *_build_workload_line(report)]
+    if report.message and waits:
+        page.append(paragraph(Marked(report.message, Tone.FAINT)))
+    page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)
+    page += build_pod_group_section(report.pod_group, style)
+    for rejector in report.rejectors:
+        page += _build_rejector_section(rejector)
+    if waits:
+        page.append(paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)))
+    return tuple(page)
 
 
 def _build_workload_line(report: WakeUps) -> Page:
@@ -63,12 +65,12 @@ def _build_workload_line(report: WakeUps) -> Page:
 
 
 def _build_rejector_section(rejector: RejectorReport) -> Page:
-    """Build the section about a plugin that rejected the pod."""
+    """Build the section about a plugin that rejected the pod: its reason, and the changes that wake the pod."""
     until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
-    ways: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups) or (
-        "nothing that happens in a cluster",
-    )
-    return section(rejector.plugin, until, Bullets(ways))
+    changes: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups)
+    if not changes:
+        changes = ("(no change in the cluster wakes it)",)
+    return section(rejector.plugin, until, Bullets(changes))
 
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
@@ -86,28 +88,30 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     """Build the page on given changes: how many pods they wake, then a table per change."""
     (title,) = report.build_first_line()
-    woken = any(answer.woken for answer in report.answers)
-    watched = [change for change in report.changes if change not in report.unheard]
-    shown, note = limit_rows_by_style(watched, style, SECTIONS_SHOWN)
-    return (
-        paragraph(Marked(title, Tone.GOOD if woken else Tone.WARNING)),
-        *(build_not_created_section(report.not_created, style) if report.not_created else ()),
-        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
-        *(
-            (paragraph(Marked("not heard of:", Tone.WARNING), _describe_unwatched(report.unheard)),)
-            if report.unheard
-            else ()
-        ),
-        *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),
-        *_build_unserved_line(report),
-        *(block for change in shown for block in _build_change_table(change, report.answers, style)),
-        *((paragraph(Marked(note, Tone.FAINT)),) if note else ()),
-    )
+    has_woken = any(answer.woken for answer in report.answers)
+    page: list[Block] = [paragraph(Marked(title, Tone.GOOD if has_woken else Tone.WARNING))]
+    if report.not_created:
+        page += build_not_created_section(report.not_created, style)
+    page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)
+    if report.unheard:
+        page.append(paragraph(Marked("not watched:", Tone.WARNING), _describe_unwatched(report.unheard)))
+    if report.fitting:
+        page.append(paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)))
+    page += _build_unserved_line(report)
+
+    watched_changes = [change for change in report.changes if change not in report.unheard]
+    shown_changes, note = limit_rows_by_style(watched_changes, style, SECTIONS_SHOWN)
+    for change in shown_changes:
+        page += _build_change_table(change, report.answers, style)
+    if note:
+        page.append(paragraph(Marked(note, Tone.FAINT)))
+    return tuple(page)
 
 
 def _describe_unwatched(changes: Sequence[str]) -> str:
     """Describe the changes for which no plugin registered."""
-    return f"{names(changes)}: no plugin of this scheduler asks for {'it' if len(changes) == 1 else 'any of it'}"
+    pronoun = "it" if len(changes) == 1 else "any of them"
+    return f"{names(changes)}: no plugin of this scheduler registered for {pronoun}"
 
 
 def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> Page:
@@ -120,47 +124,51 @@ def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> 
 
 def _build_answer_row(answer: Wakes) -> Row:
     """Build the row of a pod: its queue after the change, and the plugins' hints for each event."""
-    outcome, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
-    if answer.moved and not answer.woken:
-        outcome = "leaves the queue for good"
+    if answer.woken:
+        outcome, tone = f"to {answer.after}", Tone.GOOD
+    elif answer.moved:
+        outcome, tone = "leaves the queue for good", Tone.STRONG
+    else:
+        outcome, tone = f"stays {answer.after}", Tone.STRONG
     hint_lines = (Marked(f"{event.event}: {_format_hints(event.hints)}", Tone.FAINT) for event in answer.events)
     return (answer.pod, Stack((Marked(outcome, tone), *hint_lines)))
 
 
 def _format_hints(hints: Mapping[str, str]) -> str:
-    """Format the plugins' hints, grouped by hint.
+    """Format the plugins' hints, grouped by hint. Without rejectors there are no hints.
 
     >>> _format_hints({"A": "Queue", "B": "NotRegistered", "C": "Queue"})
-    'Queue by A, C; not asked for by B'
+    'Queue by A, C; not registered by B'
     """
-    by_hint = {hint: [plugin for plugin, answer in hints.items() if answer == hint] for hint in HINT_WORDS}
-    return (
-        "; ".join(f"{HINT_WORDS[h]} by {', '.join(hinting)}" for h, hinting in by_hint.items() if hinting)
-        or "none refused it"
-    )
+    parts = []
+    for hint, words in HINT_WORDS.items():
+        plugins = [plugin for plugin, plugin_hint in hints.items() if plugin_hint == hint]
+        if plugins:
+            parts.append(f"{words} by {', '.join(plugins)}")
+    return "; ".join(parts) or "no plugin rejected it"
 
 
-HINT_WORDS = {"Queue": "Queue", "QueueSkip": "QueueSkip", "NotRegistered": "not asked for"}
+HINT_WORDS = {"Queue": "Queue", "QueueSkip": "QueueSkip", "NotRegistered": "not registered"}
 """Hint -> the word for it, in display order."""
 
 
 def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
-    """Build the line about pods that no profile serves."""
+    """Build the line about pods that no profile serves, if there are any."""
     if not report.unserved:
         return ()
-    return (paragraph(Marked("not this scheduler's:", Tone.FAINT), names(report.unserved)),)
+    return (paragraph(Marked("of other schedulers:", Tone.FAINT), names(report.unserved)),)
 
 
 def build_between_page(report: WakesBetween, style: Style) -> Page:
     """Build the page on two moments: each pod and what woke it, missed pods first."""
     (summary,) = report.build_first_line()
-    heard = f"{count(report.changes, 'change')} that the scheduler heard of, {report.unheard:,} that it did not"
+    changes_text = f"{count(report.changes, 'change')} that the scheduler watches, {report.unheard:,} that it does not"
     if not report.pods:
-        return (paragraph(Marked(summary, Tone.GOOD), f"{report.before} and {report.after}: {heard}"),)
-    missed = any(pod.missed for pod in report.pods)
+        return (paragraph(Marked(summary, Tone.GOOD), f"{report.before} and {report.after}: {changes_text}"),)
+    has_missed = any(pod.missed for pod in report.pods)
     return (
-        paragraph(Marked(summary, Tone.BAD if missed else Tone.GOOD)),
-        paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
+        paragraph(Marked(summary, Tone.BAD if has_missed else Tone.GOOD)),
+        paragraph(Marked(f"{report.before} → {report.after}: {changes_text}", Tone.FAINT)),
         *build_left_out_lines(report.not_replayed, ()),
         *build_unread_lines(report.unknown),
         *build_struct_table(
@@ -177,5 +185,7 @@ def _build_pod_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
     shown, note = limit_rows_by_style(pod.woken_by, style, CHANGES_SHOWN)
     for change in shown:
         yield Marked(f"{change.change} ({', '.join(change.events)}): Queue by {', '.join(change.by)}", Tone.FAINT)
-    uncounted = pod.waking_changes - len(pod.woken_by)
-    yield Marked(note or (f"… {uncounted:,} more, which were counted only" if uncounted > 0 else ""), Tone.FAINT)
+    not_kept = pod.waking_changes - len(pod.woken_by)
+    if not note and not_kept > 0:
+        note = f"… {not_kept:,} more, which were only counted"
+    yield Marked(note, Tone.FAINT)

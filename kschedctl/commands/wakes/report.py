@@ -14,7 +14,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""
@@ -89,9 +89,10 @@ class WakeUpsOfMany(Report, frozen=True):
             return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
         missing = sum(pod.not_created is not None for pod in self.pods)
-        uncreated = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
-        pods = uncreated + f"{counted(waiting, 'pod')} {self.scope}".strip()
-        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{describe_doubt(self.unknown)}",)
+        missing_text = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
+        waiting_pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
+        verb = agreeing(waiting, "waits", "wait")
+        return (f"{missing_text}{waiting_pods} {verb} for something to happen{describe_doubt(self.unknown)}",)
 
 
 class EventReport(Document, frozen=True):
@@ -173,11 +174,11 @@ class WakesOfMany(Report, frozen=True):
         """Return the number of woken pods, and the changes."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
-        woken = {answer.pod for answer in self.answers if answer.woken}
-        answered = {answer.pod for answer in self.answers}
-        pods = f"{len(woken):,} of {counted(len(answered), 'refused pod')} {self.scope}".rstrip()
+        woken_count = len({answer.pod for answer in self.answers if answer.woken})
+        rejected_count = len({answer.pod for answer in self.answers})
+        pods = f"{woken_count:,} of {counted(rejected_count, 'rejected pod')} {self.scope}".rstrip()
         cause = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
-        verb = "is" if 1 in (len(woken), len(answered)) else "are"
+        verb = "is" if 1 in (woken_count, rejected_count) else "are"
         return (f"{pods} {verb} woken by {cause}{describe_doubt(self.unknown)}",)
 
 
@@ -228,12 +229,16 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that fit although no change woke them."""
+        """Return the number of pods that fit although no change woke them, out of all that waited at both moments."""
         if not self.pods:
             return ("No pod was pending in both",)
-        missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)
-        pods = counted(waited, "pod")
-        sentence = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
+        missed = sum(pod.missed for pod in self.pods)
+        waited = sum(not pod.ended for pod in self.pods)
+        waiting_pods = counted(waited, "pod")
         if missed:
-            sentence = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
+            sentence = f"{missed:,} of {waiting_pods} that waited in both: fit, and nothing woke them"
+        elif waited:
+            sentence = f"{waiting_pods} waited in both, none was missed"
+        else:
+            sentence = "No pod waited in both"
         return (sentence + describe_doubt(self.unknown),)

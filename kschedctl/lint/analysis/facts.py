@@ -155,7 +155,7 @@ class ClusterFacts:
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
             known_amounts = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-            (requests,) = self.view.matrix([known_amounts])
+            requests = self.view.build_matrix([known_amounts])[0]
             requests[self.view.resources["pods"]] = 1
             self._requests[workload] = requests
         return self._requests[workload]

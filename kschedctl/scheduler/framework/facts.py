@@ -6,7 +6,8 @@ Amounts are integers in base units: millicores of CPU, bytes, and counts of anyt
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -38,6 +39,16 @@ class Fact(
     def words(self) -> str:
         """Return a short description."""
         raise NotImplementedError
+
+    names_best_node: ClassVar[bool] = False
+    """Whether `describe_cause` needs the node with the smallest shortage, even if another node is closer to fitting."""
+
+    def describe_cause(self, node: str, scope: str) -> str:
+        """Describe the fact as the reason why a pod is not placed.
+
+        `node` names the node with the fact, and `scope` says in parentheses which nodes have one of this kind.
+        """
+        return f"{self.words_with_nominations()}{scope}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels, with their values, that a node must have to meet the requirement."""
@@ -73,20 +84,47 @@ class Wanted(Detail, frozen=True):
     field: bool = False
     """Whether the requirement is on a field rather than a label."""
 
-    def words(self) -> str:
-        """Return the requirement and, for a label, what the node has instead.
+    def describe_need(self) -> str:
+        """Describe the requirement.
 
-        >>> Wanted("zone", "In", ("a", "b"), found="c").words(), Wanted("gpu", "Exists").words()
-        ('needs zone In [a, b], has c', 'needs gpu Exists, has no such label')
+        >>> Wanted("disk", "In", ("ssd",)).describe_need(), Wanted("zone", "In", ("a", "b")).describe_need()
+        ('disk=ssd', 'zone=a or b')
+        >>> Wanted("pool", "Exists").describe_need(), Wanted("age", "Gt", ("3",)).describe_need()
+        ('a label pool', 'age > 3')
         """
-        text = f"needs {self.key} {self.operator}"
-        if self.values:
-            text += f" [{', '.join(self.values)}]"
-        return text if self.field else f"{text}, has {self.actual_text()}"
+        values = ", ".join(self.values)
+        match self.operator:
+            case "In":
+                return f"{self.key}={' or '.join(self.values)}"
+            case "NotIn":
+                return f"{self.key} not in [{values}]"
+            case "Exists":
+                return f"a label {self.key}"
+            case "DoesNotExist":
+                return f"no label {self.key}"
+        return f"{self.key} {OPERATOR_SYMBOLS.get(self.operator, self.operator)} {values}"
 
-    def actual_text(self) -> str:
-        """Return the node's value as text."""
-        return "no such label" if self.found is None else self.found
+    def describe_label(self) -> str:
+        """Describe the label that the node has instead.
+
+        >>> Wanted("disk", "In", ("ssd",), "hdd").describe_label(), Wanted("disk", "In", ("ssd",)).describe_label()
+        ('disk=hdd', 'no label disk')
+        """
+        return f"no label {self.key}" if self.found is None else f"{self.key}={self.found}"
+
+
+OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
+
+
+def describe_unmet(requirements: Sequence[Wanted]) -> str:
+    """Describe requirements that a node does not meet, and the labels that it has instead.
+
+    >>> describe_unmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))))
+    'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
+    """
+    needs = " and ".join(requirement.describe_need() for requirement in requirements)
+    labels = " and ".join(requirement.describe_label() for requirement in requirements if not requirement.field)
+    return f"needs {needs}; has {labels}" if labels else f"needs {needs}"
 
 
 class TopologyLabelMissing(Fact, frozen=True):

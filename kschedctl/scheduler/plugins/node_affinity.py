@@ -55,7 +55,7 @@ from kschedctl.scheduler.framework.events import (
     resolve_node_actions,
     treats_updated_nodes_as_new,
 )
-from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
+from kschedctl.scheduler.framework.facts import OPERATOR_SYMBOLS, Fact, LabelDemand, Wanted, describe_unmet
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.helper.signing import encode
@@ -69,7 +69,6 @@ REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
 MAX_TERMS_SHOWN = 3
-OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 class NodeAffinityUnmet(Fact, frozen=True):
@@ -87,20 +86,18 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
-        'needs disk=ssd, has hdd; needs gpu=yes, has no such label'
-        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
-        'needs zone In [a, b], has c, and needs pool Exists, has no such label'
+        'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
+        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).words()
+        'needs zone=a; has zone=c; or needs a label pool; has no label pool'
         """
         if self.selector:
-            return "; ".join(
-                f"needs {unmet.key}={unmet.values[0]}, has {unmet.actual_text()}" for unmet in self.selector
-            )
-        alternatives = [", and ".join(unmet.words() for unmet in term) for term in self.terms]
-        shown = [text for text in alternatives[:MAX_TERMS_SHOWN] if text]
-        if not shown:
+            return describe_unmet(self.selector)
+        unmet_terms = [describe_unmet(term) for term in self.terms if term]
+        if not unmet_terms:
             return "no required node affinity term can match"
-        if len(alternatives) > MAX_TERMS_SHOWN:
-            shown.append(_describe_omitted_terms(len(alternatives) - MAX_TERMS_SHOWN))
+        shown = unmet_terms[:MAX_TERMS_SHOWN]
+        if len(unmet_terms) > MAX_TERMS_SHOWN:
+            shown.append(_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN))
         return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:

@@ -42,7 +42,7 @@ class Cordoned(Fact, frozen=True):
 
     def words(self) -> str:
         """Say that the node is cordoned."""
-        return "cordoned"
+        return "the node is cordoned"
 
 
 class NodeUnschedulable(DeclaredPlugin):

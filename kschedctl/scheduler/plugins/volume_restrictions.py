@@ -76,12 +76,14 @@ class DiskMounted(Fact, frozen=True):
     pod: str = ""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Name the disk and the pod that mounts it.
 
         >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
         ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
         """
-        return f"{self.disk} is mounted by {self.pod}" if self.pod else "the disk is mounted by a nominated pod"
+        if not self.pod:
+            return "the disk is mounted by a nominated pod"
+        return f"{self.disk} is mounted by {self.pod}"
 
 
 class ClaimInUse(Fact, frozen=True):
@@ -92,7 +94,7 @@ class ClaimInUse(Fact, frozen=True):
     node: str = ""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Name the claim and the pod that uses it.
 
         >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
         ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
@@ -142,34 +144,39 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         return cls(gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deleted)
-        node_events = (
-            resolve_node_actions(ActionType.ADD, gates) if REGISTERS_NODE_UPDATES.at(gates.release) else ActionType.ADD
-        )
-        yield ClusterEventWithHint(NODE, node_events)
-        claim_events = ActionType.ADD | (
-            ActionType(0) if REGISTERS_ONLY_NEW_CLAIMS.at(gates.release) else ActionType.UPDATE
-        )
-        yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
+        node_actions = ActionType.ADD
+        if REGISTERS_NODE_UPDATES.at(gates.release):
+            node_actions = resolve_node_actions(node_actions, gates)
+        yield ClusterEventWithHint(NODE, node_actions)
+        claim_actions = ActionType.ADD
+        if not REGISTERS_ONLY_NEW_CLAIMS.at(gates.release):
+            claim_actions |= ActionType.UPDATE
+        yield ClusterEventWithHint("PersistentVolumeClaim", claim_actions, is_schedulable_after_named_claim_change)
 
     def _is_schedulable_after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the deleted pod of the same namespace used a disk or claim of the waiting pod."""
         deleted = PodInfo(change.old, view.settings.requests)
         if deleted.namespace != info.namespace:
             return False
-        return _find_conflicting_disk(info, deleted) is not None or not set(_list_claim_names(info)).isdisjoint(
-            _list_claim_names(deleted)
-        )
+        if _find_conflicting_disk(info, deleted) is not None:
+            return True
+        return not set(_list_claim_names(info)).isdisjoint(_list_claim_names(deleted))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
-        """Count the uses of the pod's ReadWriteOncePod claims, or skip Filter if nothing is restricted."""
+        """Count the pod's ReadWriteOncePod claims that are in use, or skip Filter if nothing is restricted.
+
+        A pod with a missing claim is unresolvable.
+        """
         try:
             claims = frozenset(_iter_exclusive_claims(info, get_listers(view)))
         except NotFoundError as missing:
@@ -180,30 +187,35 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return PreFilterResult(state=RestrictionState(claims, conflicts))
 
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use."""
+        """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use.
+
+        A hypothetical pod change frees a claim, or takes it, only on the node of the change.
+        """
         users_of_disks = _find_infos_with_conflicting_disk(info, view)
-        mounted = view.count_by_node(users_of_disks) + delta.counts(users_of_disks, len(view.nodes)) > 0
-        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row))
+        is_mounted = view.count_by_node(users_of_disks) + delta.count_changes(users_of_disks, len(view.nodes)) > 0
+        yield Rejection(
+            is_mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row)
+        )
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
-        claim_in_use = state.conflicts + _count_use_changes(state.claims, view, delta) > 0
-        reason = self.reason_in_use
+        is_claim_in_use = state.conflicts + _count_use_changes(state.claims, view, delta) > 0
         yield Rejection(
-            claim_in_use & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _build_claim_in_use_fact(info, state, view)
+            is_claim_in_use & ~is_mounted,
+            Code.UNSCHEDULABLE,
+            self.reason_in_use,
+            lambda row: _build_claim_in_use_fact(info, state, view),
         )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         claims = describe_claims(info, ephemeral=False)
-        yield WakeTrigger(
-            POD,
-            DELETE,
-            f"a pod in namespace {info.namespace} that uses claim {claims} or one of its disks leaves its node",
-        )
+        freed = f"a pod in namespace {info.namespace} that uses claim {claims} or one of its disks leaves its node"
+        yield WakeTrigger(POD, DELETE, freed)
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {claims} is created")
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the sources of the pod's volumes."""
         return sign_volumes(info)
 
 
@@ -218,9 +230,9 @@ def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
 
 
 def _list_claim_names(info: PodInfo) -> list[str]:
-    """Return the names of the claims that the pod's volumes use."""
-    volumes = info.spec.volumes
-    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
+    """Return the names of the claims that the pod's volumes name. Claims of ephemeral volumes are not among them."""
+    sources = [volume.persistent_volume_claim for volume in info.spec.volumes]
+    return [source.claim_name for source in sources if source is not None]
 
 
 def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
@@ -228,16 +240,16 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
 
     Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
     """
-    infos = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
-    return infos[view.pods.info] & view.placed_before()
+    uses_claim = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
+    return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
     """Return the change (N,) in the number of uses of the claims on each node by the hypothetical pod changes."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
-        names = [_list_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
-        uses = np.array([sum(name in claims for name in used) for used in names], np.int64)
+        used_names = [_list_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
+        uses = np.array([sum(name in claims for name in names) for names in used_names], np.int64)
         np.add.at(changes, delta.node, delta.sign * uses)
     return changes
 
@@ -257,46 +269,57 @@ def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
 
 def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
     """Return a description of the in-line disk that both pods use and cannot mount together, or None."""
-    other_volumes = [other_volume for other_volume in other.spec.volumes if _is_restricted(other_volume)]
-    for own_volume in info.spec.volumes if other_volumes else ():
+    other_volumes = [volume for volume in other.spec.volumes if _is_restricted(volume)]
+    if not other_volumes:
+        return None
+    for own_volume in info.spec.volumes:
         for other_volume in other_volumes:
-            if disk := _find_shared_disk(own_volume, other_volume):
+            disk = _find_disk_conflict(own_volume, other_volume)
+            if disk is not None:
                 return disk
     return None
 
 
-def _find_shared_disk(volume: Volume, other_volume: Volume) -> str | None:
-    """Return a description of the disk of both volumes, or None if they differ or may be shared.
+def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
+    """Return a description of the disk of both volumes, or None if the disks differ or may be shared.
 
     GCE, iSCSI and RBD disks may be shared by read-only mounts. EBS volumes may not be shared at all.
     """
-    gce, ebs, iscsi, rbd = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
-    if gce and (other_gce := other_volume.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
-        return None if gce.read_only and other_gce.read_only else f"GCE disk {gce.pd_name}"
-    if ebs and (other_ebs := other_volume.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
+    gce, other_gce = volume.gce_persistent_disk, other.gce_persistent_disk
+    if gce and other_gce and gce.pd_name == other_gce.pd_name:
+        both_read_only = gce.read_only and other_gce.read_only
+        return None if both_read_only else f"GCE disk {gce.pd_name}"
+    ebs, other_ebs = volume.aws_elastic_block_store, other.aws_elastic_block_store
+    if ebs and other_ebs and ebs.volume_id == other_ebs.volume_id:
         return f"EBS volume {ebs.volume_id}"
-    if iscsi and (other_iscsi := other_volume.iscsi) and iscsi.iqn == other_iscsi.iqn:
-        return None if iscsi.read_only and other_iscsi.read_only else f"iSCSI target {iscsi.iqn}"
-    if rbd and (other_rbd := other_volume.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
+    iscsi, other_iscsi = volume.iscsi, other.iscsi
+    if iscsi and other_iscsi and iscsi.iqn == other_iscsi.iqn:
+        both_read_only = iscsi.read_only and other_iscsi.read_only
+        return None if both_read_only else f"iSCSI target {iscsi.iqn}"
+    rbd, other_rbd = volume.rbd, other.rbd
+    if rbd and other_rbd and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
         same_cluster = not set(rbd.monitors).isdisjoint(other_rbd.monitors)
-        if same_cluster and not (rbd.read_only and other_rbd.read_only):
+        both_read_only = rbd.read_only and other_rbd.read_only
+        if same_cluster and not both_read_only:
             return f"RBD image {rbd.pool}/{rbd.image}"
     return None
 
 
 def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted:
-    """Build the fact about the first pod on the node that has a conflicting disk mounted."""
+    """Build the fact about the first pod on the node with a conflicting disk, without a pod if it is only nominated."""
     for position in np.flatnonzero(view.node == row).tolist():
-        if disk := _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]]):
+        disk = _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
+        if disk is not None:
             return DiskMounted(disk, view.pods.objects[position].key)
     return DiskMounted()
 
 
 def _build_claim_in_use_fact(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
-    """Build the fact about the first pod that uses one of the exclusive claims."""
+    """Build the fact about the first pod that uses an exclusive claim, without a pod if it is only nominated."""
     for name in sorted(state.claims):
-        for position in np.flatnonzero(_find_pods_using_claim(info.namespace, name, view)).tolist():
-            user = view.pods.objects[position].key
-            node = view.nodes.names[view.node[position]]
-            return ClaimInUse(f"{info.namespace}/{name}", user, node)
+        users = np.flatnonzero(_find_pods_using_claim(info.namespace, name, view))
+        if len(users):
+            first = int(users[0])
+            node = view.nodes.names[view.node[first]]
+            return ClaimInUse(f"{info.namespace}/{name}", view.pods.objects[first].key, node)
     return ClaimInUse()

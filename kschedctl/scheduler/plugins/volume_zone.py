@@ -65,7 +65,7 @@ class VolumeInOtherZone(Fact, frozen=True):
     """The node's value of the label, or None if it has no such label."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe where the volume and the node are.
 
         >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
@@ -75,6 +75,7 @@ class VolumeInOtherZone(Fact, frozen=True):
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
+        """Return the label that the volume demands, with its values."""
         return (LabelDemand("its volume", self.key, self.values, self.claim),)
 
 
@@ -112,48 +113,57 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     reads = Reads.NODES
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         return hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
-        """Collect the zones and regions of the pod's volumes, or skip Filter if there are none."""
+        """Collect the zones and regions of the pod's volumes, or skip Filter if there are none.
+
+        A pod with a claim that is missing, or that should be bound already, is unresolvable.
+        """
         try:
             volume_topologies = _find_volume_topologies(info, get_listers(view))
         except (NotFoundError, UnboundError) as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
-        return PreFilterResult(state=volume_topologies) if volume_topologies else PRE_FILTER_SKIP
+        if not volume_topologies:
+            return PRE_FILTER_SKIP
+        return PreFilterResult(state=volume_topologies)
 
     def filter(
         self, info: PodInfo, view: Fork, state: list[VolumeTopology] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes outside a zone or region of the pod's volumes."""
-        if state is None:  # without PreFilter the volumes are looked up here
+        """Yield a rejection of the nodes outside a zone or region of the pod's volumes.
+
+        Nodes without any zone or region label pass. Without PreFilter the volumes are looked up here.
+        """
+        if state is None:
             result = self.pre_filter(info, view)
             for reason in result.status.reasons:
                 yield Rejection(np.ones(len(view.nodes), np.bool_), Code.UNRESOLVABLE, reason)
             state = result.state or []
-        labelled = np.logical_or.reduce([view.nodes.label(key).present for key in TOPOLOGY_LABELS])
-        outside = np.zeros(len(view.nodes), np.bool_)
+        is_labelled = np.logical_or.reduce([view.nodes.label(key).present for key in TOPOLOGY_LABELS])
+        is_outside = np.zeros(len(view.nodes), np.bool_)
         for topology in state:
-            outside |= labelled & ~_find_nodes_in_topology(topology, view.nodes)
-        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _build_other_zone_fact(state, view.nodes, row))
+            is_outside |= is_labelled & ~_find_nodes_in_topology(topology, view.nodes)
+        yield Rejection(
+            is_outside, Code.UNRESOLVABLE, REASON, lambda row: _build_other_zone_fact(state, view.nodes, row)
+        )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        yield WakeTrigger(
-            "PersistentVolumeClaim",
-            ADD_OR_UPDATE,
-            f"claim {describe_claims(info, ephemeral=False)} is created or changes",
-        )
-        yield WakeTrigger(
-            "PersistentVolume", ADD_OR_UPDATE, "a PersistentVolume is added, or its zone or region labels change"
-        )
-        yield WakeTrigger("StorageClass", ADD, "a StorageClass is added that binds once a pod needs the claim")
+        claim_change = f"claim {describe_claims(info, ephemeral=False)} is created or changes"
+        yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
+        volume_change = "a PersistentVolume is added, or its zone or region labels change"
+        yield WakeTrigger("PersistentVolume", ADD_OR_UPDATE, volume_change)
+        yield WakeTrigger("StorageClass", ADD, "a StorageClass that waits for the first consumer is added")
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the sources of the pod's volumes."""
         return sign_volumes(info)
 
 
@@ -163,19 +173,19 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
     Raises NotFoundError for missing objects, and UnboundError for a claim that should be bound.
     """
     topologies = []
-    for _, name, ephemeral in iter_claim_volumes(info.pod):
-        if ephemeral:
+    for claim_volume in iter_claim_volumes(info.pod):
+        if claim_volume.ephemeral:
             continue
-        if not name:
+        if not claim_volume.claim_name:
             raise UnboundError(REASON_NO_CLAIM_NAME)
-        claim = listers.claim(info.namespace, name)
+        claim = listers.claim(info.namespace, claim_volume.claim_name)
         if not claim.spec.volume_name:
             _require_wait_for_first_consumer(get_claim_class(claim), listers)
             continue
         volume = listers.volume(claim.spec.volume_name)
         for key in TOPOLOGY_LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
-            if all(values):  # upstream ignores a label with an empty value in it
+            if all(values):  # upstream ignores a label with an empty value among its values
                 topologies.append(VolumeTopology(volume.metadata.name, format_claim_key(claim), key, frozenset(values)))
     return topologies
 
@@ -192,28 +202,31 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
 
 
 def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
-    """Return a mask (N,) of the nodes with one of the values.
+    """Return a mask (N,) of the nodes whose label has one of the values.
 
-    The label that replaced a deprecated label counts for nodes without the deprecated label.
+    For nodes without a deprecated label, the label that replaced it counts.
     """
-    column = nodes.label(topology.key)
-    inside = _find_nodes_with_value(topology.key, topology.values, nodes)
+    is_inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:
-        inside |= ~column.present & _find_nodes_with_value(STABLE_LABELS[topology.key], topology.values, nodes)
-    return inside
+        lacks_label = ~nodes.label(topology.key).present
+        is_inside |= lacks_label & _find_nodes_with_value(STABLE_LABELS[topology.key], topology.values, nodes)
+    return is_inside
 
 
 def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
     """Return a mask (N,) of the nodes whose label has one of the values."""
     column = nodes.label(key)
-    return np.array([*(value in values for value in column.values), False])[column.codes]
+    is_accepted = np.array([*(value in values for value in column.values), False])
+    return is_accepted[column.codes]  # code -1, for no label, selects the last entry
 
 
 def _build_other_zone_fact(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
-    """Build the fact about the first volume that cannot be used on the node."""
+    """Build the fact about the first volume that cannot be used on the node, or return None if there is none."""
     labels = nodes.objects[row].metadata.labels
-    for volume, claim, key, values in topologies:
-        value = labels.get(key, labels.get(STABLE_LABELS.get(key, key)))
-        if value not in values:
-            return VolumeInOtherZone(volume, claim, key, tuple(sorted(values)), value)
+    for topology in topologies:
+        stable_key = STABLE_LABELS.get(topology.key, topology.key)
+        value = labels.get(topology.key, labels.get(stable_key))
+        if value not in topology.values:
+            allowed = tuple(sorted(topology.values))
+            return VolumeInOtherZone(topology.volume, topology.claim, topology.key, allowed, value)
     return None

@@ -48,7 +48,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         names = lines(browser.pod_list)
         assert names[names.index(CHECKOUT) - 1] == "1 · Insufficient cpu"
-        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: node(s) had untolerated taint(s)")
+        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
         assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
@@ -94,7 +94,7 @@ def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
 def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
-        before = "before: Unschedulable: Insufficient cpu"
+        before = "before: Unschedulable: needs 1.5 CPUs"
         for words, now in (
             ("cpu=500m", "now: Schedulable: on general-b2, of 6 nodes that fit"),
             ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
@@ -109,7 +109,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         assert "0    6  nodes that fit" in why
         assert "7    1  NodeResourcesFit:" in why
         await press(browser, pilot, "escape")
-        assert flat(browser).startswith(f"{CHECKOUT} Unschedulable: Insufficient cpu")
+        assert flat(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")
 
     drive(demo(), steps)
 
@@ -177,7 +177,7 @@ def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
         await press(browser, pilot, "2")
         assert len(browser.answer_pane.node_list.subjects) == 12
         assert lines(browser.answer_pane.node_list)[1].split() == ["general-b2", "Insufficient", "cpu"]
-        assert "1500m requested, 1200m free of 3900m" in " ".join(text(browser, "#node-fact").split())
+        assert "needs 1.5 CPUs; 1.2 of 3.9 free" in " ".join(text(browser, "#node-fact").split())
         await press(browser, pilot, "slash", *"gpu-")
         assert [each.name for each in browser.answer_pane.node_list.subjects] == ["gpu-a1", "gpu-b1"]
         await press(browser, pilot, "enter", "enter")

@@ -70,7 +70,7 @@ def test_terms_tell_which_pods_and_where() -> None:
 TAKES = ", and would then take the pod"
 CHANGES = "a node with label zone is added, or its labels or taints change" + TAKES
 OF_NODES = "any add, updatenodelabel or updatenodetaint of a Node that would then take it"
-OF_PODS = "any add or update of a Pod at which its pod affinity or spreading may look"
+OF_PODS = "any add or update of a Pod that its pod affinity or spreading may consider"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ EVERYTHING = {
 
 def test_whatever_a_plugin_asks_for_is_told() -> None:
     found = scheduler(node("n1"), pod("p", **EVERYTHING))
-    framework, registrations = found.framework("default-scheduler"), found.registrations("default-scheduler")
+    framework, registrations = found.framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():

@@ -87,12 +87,12 @@ def test_a_gang_that_fits() -> None:
 def test_a_pod_more_than_a_gang_needs() -> None:
     """Two have to have a node, three get one: the fourth waits for room as a pod alone does."""
     report = find_wakes("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
-    assert report.headline == "refused by NodeResourcesFit; 5 kinds of change wake it"
+    assert report.headline == "rejected by NodeResourcesFit; 5 kinds of change wake it"
 
 
 def test_a_group_that_does_not_exist() -> None:
     report = find_wakes("a", of_coscheduling("a"))
-    assert report.headline == "there is no PodGroup of that name"
+    assert report.headline == "its PodGroup does not exist"
     assert report.message == "0/1 nodes are available: 1 PodGroup not found."
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
 

@@ -68,7 +68,9 @@ DOMINANT: dict[str, list[tuple[str, str]]] = {
 def test_the_cause_is_what_the_pod_was_made_for(pod: str, causes: list[tuple[str, str]]) -> None:
     report = recorded(pod)
     assert [(cause.plugin, cause.reason) for cause in report.causes] == causes
-    assert report.headline.removeprefix(f"{report.causes[0].conflict}; ").startswith(causes[0][1])
+    first = report.causes[0]
+    assert report.headline.removeprefix(f"{first.conflict}; ").startswith(first.plain)
+    assert bool(first.fact) == (first.plain != first.reason)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
 def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
-    assert report.headline == "node(s) were unschedulable (n2, the only eligible node: cordoned)"
+    assert report.headline == "the node is cordoned (n2, the only eligible node)"
     assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
 
 
@@ -223,7 +225,7 @@ def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
     """The recording has one pool, of 50Gi in zone-a."""
     fact = recorded("lab/p18-csi-capacity").causes[0].fact
     assert fact == (
-        "claim lab/csi-toobig wants 200Gi of class csi-wait, at most 50Gi is available "
+        "claim lab/csi-toobig requests 200Gi of class csi-wait, at most 50Gi is available "
         "(CSIStorageCapacity csi-wait-zone-a)"
     )
 
@@ -233,7 +235,7 @@ def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> N
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
     (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
-    assert (cause.nearest, cause.fact) == ("n2", f"needs {ZONE}=a, has c")
+    assert (cause.nearest, cause.fact) == ("n2", f"needs {ZONE}=a; has {ZONE}=c")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
@@ -242,7 +244,8 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     report = explain_pod(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
-    assert report.headline.startswith("Insufficient cpu (n2, the only eligible node: cpu: 2 requested, 1 free of 1")
+    assert report.headline.startswith("needs 2 CPUs; the most free is 1, on n2")
+    assert report.headline.endswith("(the only eligible node)")
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 
@@ -250,6 +253,4 @@ def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
     first = pod("first", cpu="3", priority=10)
     first["status"] = {"nominatedNodeName": "n1"}
     report = explain_pod(node("n1"), first, pod("p", cpu="2"))
-    assert report.headline == (
-        "Insufficient cpu (n1: cpu: 2 requested, 1 free of 4, after reserving room for nominated pods)"
-    )
+    assert report.headline == ("needs 2 CPUs; 1 of 4 free, after reserving room for nominated pods (n1)")

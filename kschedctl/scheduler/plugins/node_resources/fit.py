@@ -97,6 +97,8 @@ class DeferredResize(Detail, frozen=True):
 class Insufficient(Fact, frozen=True):
     """A resource of which a node has less free than the pod requests."""
 
+    names_best_node = True
+
     resource: str
     requested: int
     free: int
@@ -116,28 +118,48 @@ class Insufficient(Fact, frozen=True):
     def words(self) -> str:
         """Describe the requested and the free amounts, and the deferred resizes that reserve some of the resource.
 
-        >>> Insufficient("cpu", requested=6000, free=2000, offered=8000, largest=8000).words()
-        'cpu: 6 requested, 2 free of 8'
+        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).words()
+        'needs 6 CPUs; 2.26 of 8 free'
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
-        'cpu: 9 requested, 2 free of 4; no node is that large'
+        'needs 9 CPUs; 2 of 4 free; no node is that large'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
-        cpu: 2 requested, 0 free of 12; shop/big reserves 12 for a deferred resize but runs with 1
+        needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
         """
-        amounts = [self.requested, self.free, self.offered]
-        for resize in self.deferred_resizes[:1]:
-            amounts += [resize.reserved, resize.running]
-        requested, free, offered, *resize_amounts = names.format_in_one_unit(self.resource, *amounts)
-        text = f"{self.resource}: {requested} requested, {free} free of {offered}"
-        if self.exceeds_every_node:
-            text += "; no node is that large" if self.largest else "; no node offers any"
-        if resize_amounts:
-            reserved, running = resize_amounts
-            pod = self.deferred_resizes[0].pod
-            text += f"; {pod} reserves {reserved} for a deferred resize but runs with {running}"
-        others = len(self.deferred_resizes) - 1
-        if others > 0:
-            text += f", and {others} more {'pods do' if others > 1 else 'pod does'} so"
-        return text
+        (requested, free, offered), unit = names.format_for_sentence(
+            self.resource, self.requested, self.free, self.offered
+        )
+        if not self.largest:
+            return f"needs {requested} {unit}; no node offers any"
+        text = f"needs {requested} {unit}; {free} of {offered} free"
+        return f"{text}{self._describe_size_limit()}{self._describe_resizes()}"
+
+    def describe_cause(self, node: str, scope: str) -> str:
+        """Describe the requested amount and the largest free amount, which is on `node`.
+
+        >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause("w4", " (all 9 nodes)"))
+        needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
+        """
+        (requested, free), unit = names.format_for_sentence(self.resource, self.requested, self.free)
+        if not self.largest:
+            return f"needs {requested} {unit}; no node offers any{scope}"
+        nominated = ", after reserving room for nominated pods" if self.nominated else ""
+        limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
+        return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
+
+    def _describe_size_limit(self) -> str:
+        """Return a clause that says that no node is large enough, or an empty string."""
+        return "; no node is that large" if self.exceeds_every_node else ""
+
+    def _describe_resizes(self) -> str:
+        """Return a clause about the pods whose deferred resize reserves some of the resource, or an empty string."""
+        if not self.deferred_resizes:
+            return ""
+        first, *others = self.deferred_resizes
+        (reserved, running), _ = names.format_for_sentence(self.resource, first.reserved, first.running)
+        more = ""
+        if others:
+            more = f", and {counted(len(others), 'more pod')} {'do' if len(others) > 1 else 'does'} so"
+        return f"; {first.pod} reserves {reserved} for a deferred resize but runs with {running}{more}"
 
 
 class TooManyPods(Fact, frozen=True):
@@ -284,7 +306,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             if is_requested and not self._is_ignored(name):
                 yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
 
-    def room_helps(self, view: Fork) -> bool:
+    def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether removing pods never makes Filter reject a node, which holds unless requests overflow int64."""
         return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 

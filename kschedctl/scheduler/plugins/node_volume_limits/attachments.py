@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -57,10 +58,11 @@ def find_attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new
     """Return the distinct volumes that a pod needs attached, in the pod's order.
 
     `migrated` is set for nodes with a CSINode, where in-tree volumes count as CSI volumes. The claims of a `new` pod
-    must exist. Missing claims of other pods are skipped. Raises NotFoundError and PluginError.
+    must exist. Missing claims of other pods are skipped, and so are volumes without a driver or handle. Raises
+    NotFoundError and PluginError.
     """
     volumes = (_find_attached_volume(volume, info, storage, migrated, new) for volume in info.spec.volumes)
-    return list(dict.fromkeys(volume for volume in volumes if volume is not None and all(volume)))
+    return list(dict.fromkeys(volume for volume in volumes if volume is not None and volume.driver and volume.handle))
 
 
 def _find_attached_volume(
@@ -70,7 +72,9 @@ def _find_attached_volume(
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline(volume, storage) if migrated else None
     claim = find_claim(volume, info, storage, new)
-    return None if claim is None else _find_volume_of_claim(claim, storage, migrated)
+    if claim is None:
+        return None
+    return _find_volume_of_claim(claim, storage, migrated)
 
 
 def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
@@ -96,7 +100,7 @@ def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pe
 
 
 def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
-    """Return the CSI volume of an in-line in-tree volume, or None if it does not count."""
+    """Return the CSI volume of an in-line in-tree volume, or None if it does not count. Raises PluginError."""
     plugin = find_in_tree_plugin(volume)
     if plugin is None or not storage.counts_as_csi(plugin):
         return None
@@ -107,10 +111,13 @@ def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None
 
 
 def _find_volume_of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
-    """Return the claim's volume or, if it is unknown, one that its class would provision."""
+    """Return the claim's volume or, if it is unknown, one that its class would provision.
+
+    Return None if it is no CSI volume and does not count as one.
+    """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _find_volume_of_class(claim, storage, migrated)
+        return _predict_provisioned_volume(claim, storage, migrated)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = find_in_tree_plugin(volume.spec)
@@ -122,16 +129,23 @@ def _find_volume_of_claim(claim: PersistentVolumeClaim, storage: Listers, migrat
         return None  # upstream does not count it
 
 
-def _find_volume_of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
-    """Return the volume that the claim's class would provision, or None if its driver is unknown."""
+def _predict_provisioned_volume(
+    claim: PersistentVolumeClaim, storage: Listers, migrated: bool
+) -> AttachedVolume | None:
+    """Return the volume that the claim's class would provision, identified by the claim.
+
+    Return None if the class is missing, or if its in-tree volumes do not count as CSI volumes.
+    """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
         return None
-    handle = f"claim {format_claim_key(claim)}"
+    driver = storage_class.provisioner
     plugin = BY_NAME.get(storage_class.provisioner)
-    if plugin is None:
-        return AttachedVolume(storage_class.provisioner, handle)
-    return AttachedVolume(plugin.driver, handle) if storage.counts_as_csi(plugin) and migrated else None
+    if plugin is not None:
+        if not migrated or not storage.counts_as_csi(plugin):
+            return None
+        driver = plugin.driver
+    return AttachedVolume(driver, f"claim {format_claim_key(claim)}")
 
 
 VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
@@ -147,74 +161,88 @@ class AttachedVolumes:
     """The volumes of a snapshot's pod infos and VolumeAttachments, numbered in order of appearance."""
 
     def __init__(self, storage: Listers, of_pod: VolumesOfPod) -> None:
-        self.listers, self._of_pod = storage, of_pod
+        self.listers, self._find_volumes = storage, of_pod
         self.numbers: dict[AttachedVolume, int] = {}
-        self._drivers: dict[str, int] = {}
-        self._driver_of: list[int] = []
+        """The number of each volume."""
+        self._driver_numbers: dict[str, int] = {}
+        self._drivers: list[int] = []
+        """The number of each volume's driver."""
         self.errors: dict[int, str] = {}
+        """The messages for the pod infos, by number, whose volumes cannot be determined."""
         self._volumes = np.empty(0, np.int64)
+        """The numbers of the volumes of all pod infos, one info after the other."""
         self._counts = np.empty(0, np.int64)
+        """The number of volumes of each pod info."""
 
     def select_driver(self, driver: str) -> Bools:
         """Return a mask (volumes,) of the driver's volumes, by number."""
-        chosen: Bools = np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
-        return chosen
+        is_of_driver: Bools = np.array(self._drivers, np.int64) == self._driver_numbers.get(driver, -1)
+        return is_of_driver
 
     def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
         """Return the attachments on each node, including hypothetical pod changes."""
         self._add_infos(view.pods.infos)
+
+        # Pods with volumes on nodes, followed by hypothetical changes, which count as 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
         rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
-        sign = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
-        entry_of_volume, volumes = self._list_volumes_of_infos(np.concatenate((view.pods.info[bound], delta.info)))
+        signs = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
+        pod_indices, volumes = self._list_volumes_of_infos(np.concatenate((view.pods.info[bound], delta.info)))
+
+        # The pairs of node and volume with at least one use, coded as one number
         attached_rows, attached_volumes = self._attachments
         width = max(len(self.numbers), 1)
-        keys, inverse = np.unique(rows[entry_of_volume] * width + volumes, return_inverse=True)
-        uses = np.bincount(inverse, sign[entry_of_volume], len(keys))
-        return NodeAttachments(self, width, keys[uses > 0], attached_rows * width + attached_volumes)
+        keys, inverse = np.unique(rows[pod_indices] * width + volumes, return_inverse=True)
+        uses = np.bincount(inverse, signs[pod_indices], len(keys))
+        return NodeAttachments(
+            self, width, by_pods=keys[uses > 0], by_attachments=attached_rows * width + attached_volumes
+        )
 
-    def _number(self, volume: AttachedVolume) -> int:
+    def _number_volume(self, volume: AttachedVolume) -> int:
         """Return the number of the volume, assigning the next one to a new volume."""
-        number = self.numbers.setdefault(volume, len(self.numbers))
-        if number == len(self._driver_of):
-            self._driver_of.append(self._drivers.setdefault(volume.driver, len(self._drivers)))
-        return number
+        if volume not in self.numbers:
+            self.numbers[volume] = len(self.numbers)
+            self._drivers.append(self._driver_numbers.setdefault(volume.driver, len(self._driver_numbers)))
+        return self.numbers[volume]
 
     @cached_property
     def _attachments(self) -> tuple[Counts, Counts]:
         """Rows and volume numbers of the VolumeAttachments of CSI volumes."""
         pairs = []
         for attachment in self.listers.attachments:
-            row = self.listers.nodes.index.get(attachment.spec.node_name)
-            volume = self.listers.volumes.get(attachment.spec.source.persistent_volume_name or "")
-            if row is not None and attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
-                handle = volume.spec.csi.volume_handle
-                pairs.append((row, self._number(AttachedVolume(attachment.spec.attacher, handle))))
+            spec = attachment.spec
+            row = self.listers.nodes.index.get(spec.node_name)
+            volume = self.listers.volumes.get(spec.source.persistent_volume_name or "")
+            if row is None or not spec.attacher or volume is None or volume.spec.csi is None:
+                continue
+            number = self._number_volume(AttachedVolume(spec.attacher, volume.spec.csi.volume_handle))
+            pairs.append((row, number))
         rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
         return rows, volumes
 
     def _add_infos(self, infos: Sequence[PodInfo]) -> None:
-        """Look up the volumes of new pod infos. `errors` has those whose volumes cannot be determined."""
+        """Look up the volumes of pod infos that are not known yet, and record errors in `errors`."""
         added: list[list[int]] = []
-        for number in range(len(self._counts), len(infos)):
-            attached_volumes: list[AttachedVolume] = []
-            if infos[number].spec.volumes:
+        for info_number in range(len(self._counts), len(infos)):
+            volumes: list[AttachedVolume] = []
+            if infos[info_number].spec.volumes:
                 try:
-                    attached_volumes = self._of_pod(infos[number], self.listers)
+                    volumes = self._find_volumes(infos[info_number], self.listers)
                 except PluginError as error:
-                    self.errors[number] = str(error)
-            added.append([self._number(volume) for volume in attached_volumes])
+                    self.errors[info_number] = str(error)
+            added.append([self._number_volume(volume) for volume in volumes])
         if added:
             self._counts = np.append(self._counts, [len(numbers) for numbers in added])
-            self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))
+            self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(added)), np.int64))
 
     def _list_volumes_of_infos(self, infos: Counts) -> tuple[Counts, Counts]:
-        """Return the indices into `infos` and the volume numbers of all volumes of the infos."""
+        """Return the volumes of the pod infos with these numbers: indices into `infos`, and volume numbers."""
         counts = self._counts[infos]
-        positions = np.repeat(np.arange(len(infos)), counts)
-        first = np.cumsum(self._counts) - self._counts
-        begin = np.cumsum(counts) - counts
-        return positions, self._volumes[np.repeat(first[infos] - begin, counts) + np.arange(len(positions))]
+        indices = np.repeat(np.arange(len(infos)), counts)
+        # An info's volumes start at `source` in self._volumes and at `target` in the result.
+        source = (np.cumsum(self._counts) - self._counts)[infos]
+        target = np.cumsum(counts) - counts
+        return indices, self._volumes[np.repeat(source - target, counts) + np.arange(len(indices))]
 
 
 class CurrentVolumes:
@@ -270,9 +298,10 @@ class NodeAttachments:
 
     def find_nodes_with(self, volume: AttachedVolume) -> Bools:
         """Return a mask (N,) of the nodes on which a pod uses the volume."""
-        mask = np.zeros(len(self.source.listers.nodes), np.bool_)
+        rows, volumes = np.divmod(self.by_pods, self.width)
         number = self.source.numbers.get(volume, -1)
-        mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
+        mask = np.zeros(len(self.source.listers.nodes), np.bool_)
+        mask[rows[volumes == number]] = True
         return mask
 
     def count_volumes(self, driver: str, without_pods: bool) -> Counts:
@@ -280,21 +309,22 @@ class NodeAttachments:
 
         With `without_pods`, volumes that only have a VolumeAttachment count, too.
         """
-        attached = self._attached if without_pods else self.by_pods
-        chosen = self.source.select_driver(driver)[attached % self.width]
-        return np.bincount(attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
+        rows, volumes = np.divmod(self._attached if without_pods else self.by_pods, self.width)
+        is_of_driver = self.source.select_driver(driver)[volumes]
+        return np.bincount(rows[is_of_driver], minlength=len(self.source.listers.nodes))
 
     def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
-        for number, text in self.source.errors.items():
-            infos = np.arange(len(view.pods.infos)) == number
-            yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text
+        for number, message in self.source.errors.items():
+            is_info = np.arange(len(view.pods.infos)) == number
+            has_pod = view.count_by_node(is_info) + delta.count_changes(is_info, len(view.nodes)) > 0
+            yield has_pod, message
 
 
 CSI_PREFIX = f"{ATTACHABLE_VOLUMES_PREFIX}csi-"
 MAX_NAME_LENGTH = 63
 DRIVER_LENGTH, HASH_LENGTH = 23, 16
-"""What is left of the name of a driver that is too long, and of its hash."""
+"""The number of characters that are used of a driver name that is too long, and of its hash."""
 
 
 class NodesWithLimits:
@@ -302,16 +332,21 @@ class NodesWithLimits:
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.by_resource: dict[str, Bools] = {}
+        """The nodes that declare each resource."""
         self.any = np.zeros(len(nodes), np.bool_)
+        """The nodes that declare some limit."""
         for row, node in enumerate(nodes.objects):
             for name in node.status.allocatable:
-                if name.startswith(ATTACHABLE_VOLUMES_PREFIX):
-                    self.by_resource.setdefault(name, np.zeros(len(nodes), np.bool_))[row] = True
-                    self.any[row] = True
+                if not name.startswith(ATTACHABLE_VOLUMES_PREFIX):
+                    continue
+                if name not in self.by_resource:
+                    self.by_resource[name] = np.zeros(len(nodes), np.bool_)
+                self.by_resource[name][row] = True
+                self.any[row] = True
 
 
 def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
-    """Return which nodes of the fork declare limits, computed once."""
+    """Return the masks of the fork's nodes that declare limits, computed once."""
     return view.objects.index(NodesWithLimits, lambda: NodesWithLimits(view.nodes), of=(view.nodes,))
 
 
@@ -324,7 +359,7 @@ def find_node_limits(view: Fork, resource: str) -> Counts:
 
 
 def build_limit_resource(driver: str) -> str:
-    """Return the resource that limits the driver's volumes.
+    """Return the name of the resource that limits the driver's volumes. A long driver name is cut, with its hash.
 
     >>> build_limit_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'
@@ -354,7 +389,7 @@ class TooManyVolumes(Fact, frozen=True):
     drivers: tuple[DriverLimit, ...]
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
         >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'

@@ -51,7 +51,9 @@ class InTreeDisks(NamedTuple):
     def find_disk(self, source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
         """Return the disk of the volume, or None if it is of another kind."""
         disk = getattr(source, self.field)
-        return None if disk is None else AttachedVolume(self.provisioner, getattr(disk, self.identity))
+        if disk is None:
+            return None
+        return AttachedVolume(self.provisioner, getattr(disk, self.identity))
 
 
 EBS = InTreeDisks("kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", "attachable-volumes-aws-ebs", 39)
@@ -77,22 +79,30 @@ def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedV
 
 
 def _iter_disks(info: PodInfo, storage: Listers, new: bool) -> Iterator[AttachedVolume]:
-    """Yield the disks of the pod's volumes."""
+    """Yield the in-tree disks of the pod's volumes, in-line or behind a claim. Raises NotFoundError and PluginError."""
     for volume in info.spec.volumes:
         disk = _find_disk(volume)
-        if disk is None and (claim := find_claim(volume, info, storage, new)) is not None:
-            disk = _find_disk_of_claim(claim, storage)
+        if disk is None:
+            claim = find_claim(volume, info, storage, new)
+            disk = None if claim is None else _find_disk_of_claim(claim, storage)
         if disk is not None:
             yield disk
 
 
 def _find_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
     """Return the disk of the volume, or None if it is no in-tree disk."""
-    return next((disk for disks in ALL_KINDS if (disk := disks.find_disk(source)) is not None), None)
+    for disk_kind in ALL_KINDS:
+        disk = disk_kind.find_disk(source)
+        if disk is not None:
+            return disk
+    return None
 
 
 def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
-    """Return the claim's disk or, if its volume is unknown, one that its class would provision."""
+    """Return the claim's disk or, if its volume is unknown, one that its class would provision.
+
+    Return None if it is no in-tree disk.
+    """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
         return _find_disk(volume.spec)
@@ -131,11 +141,13 @@ class NonCSILimits(DeclaredPlugin):
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable."""
         yield ClusterEventWithHint(NODE, ActionType.ADD)
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
+        """Skip Filter if no volume of the pod may be a disk of this kind."""
         return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP
 
     def _may_attach(self, info: PodInfo) -> bool:
@@ -161,18 +173,19 @@ class NonCSILimits(DeclaredPlugin):
             return
         disks = [disk for disk in needed_disks if disk.driver == self.disk_kind.provisioner]
         if disks and not storage.csi_nodes.present.all():
-            yield from self._reject_over_limit(disks, ~storage.csi_nodes.present, view, delta)
+            yield from self._iter_limit_rejections(disks, ~storage.csi_nodes.present, view, delta)
 
-    def _reject_over_limit(
-        self, disks: list[AttachedVolume], rows: Bools, view: Fork, delta: Delta
+    def _iter_limit_rejections(
+        self, disks: list[AttachedVolume], considered: Bools, view: Fork, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes that would exceed their limit. Disks in use by a pod of the node are not
-        new.
+        """Yield rejections of the nodes with errors, then of the nodes that would exceed their limit.
+
+        Only nodes in the mask `considered` (N,) are rejected. Disks in use by a pod of the node do not count as new.
         """
         attached = find_node_attachments(view, delta, find_disks_of_running_pod)
-        for failed, text in attached.iter_errors(view, delta):
-            yield Rejection(rows & failed, Code.ERROR, text)
-            rows = rows & ~failed
+        for has_error, message in attached.iter_errors(view, delta):
+            yield Rejection(considered & has_error, Code.ERROR, message)
+            considered = considered & ~has_error
         used = attached.count_volumes(self.disk_kind.provisioner, without_pods=False)
         new = np.sum([~attached.find_nodes_with(disk) for disk in disks], axis=0)
         limits = self._find_limits(view)
@@ -182,9 +195,8 @@ class NonCSILimits(DeclaredPlugin):
             limit = DriverLimit(self.disk_kind.provisioner, int(used[row]), int(limits[row]), int(new[row]))
             return TooManyVolumes((limit,))
 
-        yield Rejection(
-            rows & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, np.maximum(excess, 0).astype(np.float64)
-        )
+        distance = np.maximum(excess, 0).astype(np.float64)
+        yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_limits(self, view: Fork) -> Counts:
         """Return the number of disks (N,) that each node allows."""
@@ -203,14 +215,18 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return (N,) the limits of nodes that do not declare one, by instance type."""
+        """Return (N,) the limits of nodes that do not declare one, by instance type.
+
+        The first label with the instance type counts.
+        """
         limits = super().find_default_limits(view)
-        typed = np.zeros(len(view.nodes), np.bool_)
+        has_type = np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
-            nitro = np.array([*(NITRO.search(value) is not None for value in column.values), False])[column.codes]
-            limits[nitro & ~typed] = NITRO_LIMIT
-            typed |= column.present
+            is_nitro_value = np.array([*(NITRO.search(value) is not None for value in column.values), False])
+            is_nitro = is_nitro_value[column.codes]  # code -1, for no label, selects the last entry
+            limits[is_nitro & ~has_type] = NITRO_LIMIT
+            has_type |= column.present
         return limits
 
 

@@ -119,92 +119,108 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
+        """Build the plugin as of the gates' version."""
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds that the pod's claims and, if nodes have limits, the claims of other pods depend on."""
         if not any(map(self._may_attach, info.spec.volumes)):
             return
-        storage = get_listers(view)
-        yield from iter_claim_dependencies(info, storage)
-        kinds_of_others = KINDS_OF_ATTACHED_VOLUMES if self.counts_without_pods else KINDS_OF_OTHER_PODS
-        counted_kinds = kinds_of_others if self._find_limited_nodes(view).any() else ()
-        for kind in ("CSINode", *counted_kinds, *["CSIDriver"] * self.limit_scaling):
+        yield from iter_claim_dependencies(info, get_listers(view))
+        kinds = ["CSINode"]
+        if self._find_limited_nodes(view).any():
+            kinds += KINDS_OF_ATTACHED_VOLUMES if self.counts_without_pods else KINDS_OF_OTHER_PODS
+        if self.limit_scaling:
+            kinds.append("CSIDriver")
+        for kind in kinds:
             yield Dependency(kind, Effect.REFUSES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         return events_to_register(gates, self._may_attach)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
+        """Skip Filter if no volume of the pod may count towards a limit."""
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes where a driver lacks room for the pod's volumes."""
-        storage = get_listers(view)
-        for migrated, rows in ((True, storage.csi_nodes.present), (False, ~storage.csi_nodes.present)):
-            if rows.any():
-                yield from self._filter_rows(info, view, rows, migrated, delta)
+        has_csi_node = get_listers(view).csi_nodes.present
+        if has_csi_node.any():
+            yield from self._iter_rejections(info, view, has_csi_node, migrated=True, delta=delta)
+        if not has_csi_node.all():
+            yield from self._iter_rejections(info, view, ~has_csi_node, migrated=False, delta=delta)
 
-    def _filter_rows(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections among nodes that all have, or all lack, a CSINode."""
+    def _iter_rejections(
+        self, info: PodInfo, view: Fork, considered: Bools, *, migrated: bool, delta: Delta
+    ) -> Iterator[Rejection]:
+        """Yield the rejections of nodes in the mask `considered` (N,), which all have or all lack a CSINode.
+
+        With `migrated`, in-tree volumes count as CSI volumes there.
+        """
         storage = get_listers(view)
         try:
             volumes = find_attachable_volumes(info, storage, migrated, new=True)
         except NotFoundError as missing:
-            yield Rejection(rows, Code.UNRESOLVABLE, str(missing))
+            yield Rejection(considered, Code.UNRESOLVABLE, str(missing))
             return
         except PluginError as error:
-            yield Rejection(rows, Code.ERROR, str(error))
+            yield Rejection(considered, Code.ERROR, str(error))
             return
-        for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
-            rejected = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.find_nodes_with_driver(driver)
-            yield Rejection(rejected, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
-            rows = rows & ~rejected
-        rows = rows & self._find_limited_nodes(view)
-        if not volumes or not rows.any():
+        if self.limit_scaling:
+            for driver in dict.fromkeys(volume.driver for volume in volumes):
+                if not _requires_driver(driver, storage):
+                    continue
+                lacks_driver = considered & ~storage.csi_nodes.find_nodes_with_driver(driver)
+                yield Rejection(lacks_driver, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
+                considered = considered & ~lacks_driver
+        considered = considered & self._find_limited_nodes(view)
+        if not volumes or not considered.any():
             return
         attached = find_node_attachments(view, delta)
-        for rejected, text in attached.iter_errors(view, delta):
-            yield Rejection(rows & rejected, Code.ERROR, text)
-            rows = rows & ~rejected
-        yield self._reject_over_limit(volumes, rows, view, attached)
+        for has_error, message in attached.iter_errors(view, delta):
+            yield Rejection(considered & has_error, Code.ERROR, message)
+            considered = considered & ~has_error
+        yield self._build_limit_rejection(volumes, considered, view, attached)
 
-    def _reject_over_limit(
-        self, volumes: list[AttachedVolume], rows: Bools, view: Fork, attached: NodeAttachments
+    def _build_limit_rejection(
+        self, volumes: list[AttachedVolume], considered: Bools, view: Fork, attached: NodeAttachments
     ) -> Rejection:
-        """Build a rejection of the nodes on which a driver would exceed its limit. Volumes already in use on a node
-        do not count.
+        """Build the rejection of the nodes on which a driver would exceed its limit.
+
+        Only nodes in the mask `considered` (N,) are rejected. Volumes already in use on a node do not count as new.
         """
-        rejected = np.zeros(len(rows), np.bool_)
-        distance = np.zeros(len(rows))
+        rejected = np.zeros(len(considered), np.bool_)
+        distance = np.zeros(len(considered))
         limits_by_driver: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
             limits = self._find_limits(driver, view)
             used = attached.count_volumes(driver, self.counts_without_pods)
             new = np.sum([~attached.find_nodes_with(volume) for volume in volumes if volume.driver == driver], axis=0)
-            exceeds = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
+            exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds
             distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
             limits_by_driver.append((exceeds, partial(_build_driver_limit, driver, limits, used, new)))
-        return Rejection(
-            rejected,
-            Code.UNSCHEDULABLE,
-            REASON,
-            lambda row: TooManyVolumes(tuple(limit(row) for exceeds, limit in limits_by_driver if exceeds[row])),
-            distance,
-        )
+
+        def build_fact(row: int) -> TooManyVolumes:
+            return TooManyVolumes(tuple(build_limit(row) for exceeds, build_limit in limits_by_driver if exceeds[row]))
+
+        return Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_limited_nodes(self, view: Fork) -> Bools:
-        """Return a mask (N,) of the nodes that have some limit."""
-        by_driver = get_listers(view).csi_nodes.limited
-        return by_driver | find_nodes_with_limits(view).any if self.reads_nodes else by_driver
+        """Return a mask (N,) of the nodes with some limit, in their CSINode or in old versions in the node itself."""
+        limited_by_csi_node = get_listers(view).csi_nodes.limited
+        if not self.reads_nodes:
+            return limited_by_csi_node
+        return limited_by_csi_node | find_nodes_with_limits(view).any
 
     def _find_limits(self, driver: str, view: Fork) -> Counts:
-        """Return the number of volumes (N,) that the driver can attach, or NO_LIMIT."""
-        by_driver = get_listers(view).csi_nodes.find_limits(driver)
+        """Return the number of volumes (N,) that the driver can attach to each node, or NO_LIMIT."""
+        csi_node_limits = get_listers(view).csi_nodes.find_limits(driver)
         if not self.reads_nodes:
-            return by_driver
-        return np.where(by_driver == NO_LIMIT, find_node_limits(view, build_limit_resource(driver)), by_driver)
+            return csi_node_limits
+        node_limits = find_node_limits(view, build_limit_resource(driver))
+        return np.where(csi_node_limits == NO_LIMIT, node_limits, csi_node_limits)
 
     def _may_attach(self, volume: Volume) -> bool:
         """Return whether the volume may count towards a limit."""
@@ -221,6 +237,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the sources of the pod's volumes."""
         return sign_volumes(info)
 
 
@@ -244,20 +261,17 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
     if REGISTERS_LIMIT_EVENTS.at(release):
         yield ClusterEventWithHint("CSINode", ActionType.UPDATE, is_schedulable_after_csi_node_updated)
-    counts_nominated = NOMINATED_PODS_FREE_ROOM.at(release)
-    yield ClusterEventWithHint(
-        POD,
-        ActionType.DELETE,
-        partial(is_schedulable_after_pod_deleted, may_attach=may_attach, counts_nominated=counts_nominated),
+    pod_hint = partial(
+        is_schedulable_after_pod_deleted,
+        may_attach=may_attach,
+        counts_nominated=NOMINATED_PODS_FREE_ROOM.at(release),
     )
-    yield ClusterEventWithHint(
-        "PersistentVolumeClaim",
-        ActionType.ADD,
-        is_schedulable_after_any_claim_change if HAS_CLAIM_HINT.at(release) else None,
-    )
+    yield ClusterEventWithHint(POD, ActionType.DELETE, pod_hint)
+    claim_hint = is_schedulable_after_any_claim_change if HAS_CLAIM_HINT.at(release) else None
+    yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, claim_hint)
     if REGISTERS_ATTACHMENT_EVENTS.at(release):
-        hint = is_schedulable_after_attachment_deleted if REGISTERS_LIMIT_EVENTS.at(release) else None
-        yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, hint)
+        attachment_hint = is_schedulable_after_attachment_deleted if REGISTERS_LIMIT_EVENTS.at(release) else None
+        yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, attachment_hint)
 
 
 def is_schedulable_after_pod_deleted(
@@ -276,15 +290,15 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    Any attachment counts for a pod with claims.
+    Any attachment counts for a pod with claims, and for an in-line volume that cannot be translated.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
             return True
         plugin = find_in_tree_plugin(volume)
-        if plugin is not None and (
-            plugin.driver == change.old.spec.attacher or not _is_translatable(volume, plugin.field)
-        ):
+        if plugin is None:
+            continue
+        if plugin.driver == change.old.spec.attacher or not _is_translatable(volume, plugin.field):
             return True
     return False
 
@@ -299,5 +313,9 @@ def _is_translatable(volume: Volume, field: str) -> bool:
 
 
 def _index_limits_by_driver(node: CSINode) -> dict[str, int]:
-    """Return the number of volumes that each driver can attach, or 0 if the node declares none."""
-    return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in node.spec.drivers}
+    """Return the number of volumes that each driver can attach, or 0 if the node declares no limit for the driver."""
+    limits = {}
+    for driver in node.spec.drivers:
+        limit = driver.allocatable.count if driver.allocatable else None
+        limits[driver.name] = limit or 0
+    return limits

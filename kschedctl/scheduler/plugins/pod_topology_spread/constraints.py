@@ -63,43 +63,57 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     system_defaulted: bool
     """Whether the defaults are SYSTEM_CONSTRAINTS."""
     match_label_keys: bool
+    """Whether matchLabelKeys count."""
     inclusion_policies: bool
+    """Whether nodeAffinityPolicy and nodeTaintsPolicy count."""
     comparison_operators: bool
+    """Whether tolerations can have comparison operators."""
 
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """Return the pod's constraints with this action, or the profile's defaults. Raises SelectorError."""
+        """Return the pod's constraints with this `action`, HARD or SOFT, or the profile's defaults if it has none.
+
+        The result is cached for identical pods. Raises SelectorError.
+        """
         return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
 
     def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """Return the pod's constraints with this action, or the profile's defaults, uncached. Raises SelectorError."""
+        """Return the constraints as `get_constraints` does, without a cache.
+
+        The defaults have the selector of the pod's Services and controller, and do not count for a pod without any.
+        """
         if info.spec.topology_spread_constraints:
             return self._complete_constraints(info.spec.topology_spread_constraints, info, action)
         constraints = self._complete_constraints(self.defaults, info, action)
         if not constraints:
             return []
         selector = build_default_selector(info, view.objects)
-        return [] if selector.selects_everything else [c._replace(selector=selector) for c in constraints]
+        if selector.selects_everything:
+            return []
+        return [constraint._replace(selector=selector) for constraint in constraints]
 
     def _complete_constraints(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
     ) -> list[SpreadConstraint]:
-        """Return the constraints with this action, with policies defaulted and selectors completed."""
-        policies = self.inclusion_policies
+        """Return the constraints with this action, with policies defaulted and selectors completed.
+
+        Raises SelectorError.
+        """
+        has_policies = self.inclusion_policies
         return [
             SpreadConstraint(
-                c.max_skew,
-                c.topology_key,
-                self._complete_selector(c, info),
-                min_domains=1 if c.min_domains is None else c.min_domains,
-                honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
-                honor_taints=c.node_taints_policy == "Honor" and policies,
+                constraint.max_skew,
+                constraint.topology_key,
+                self._complete_selector(constraint, info),
+                min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+                honor_affinity=constraint.node_affinity_policy != "Ignore" or not has_policies,
+                honor_taints=constraint.node_taints_policy == "Honor" and has_policies,
             )
-            for c in constraints
-            if c.when_unsatisfiable == action
+            for constraint in constraints
+            if constraint.when_unsatisfiable == action
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector with the requirements of its matchLabelKeys."""
+        """Return the constraint's selector with the requirements of its matchLabelKeys. Raises SelectorError."""
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
         own_labels = {key: info.labels[key] for key in keys if key in info.labels}
@@ -125,7 +139,10 @@ SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
 
 
 def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
-    """Combine the selectors of the pod's Services and of its controller. The result is empty if it has neither."""
+    """Combine the selectors of the pod's Services and of its controller.
+
+    The selector selects everything if the pod has neither.
+    """
     labels: dict[str, str] = {}
     for service in find_pod_services(info, objects):
         labels.update(service.spec.selector)
@@ -144,8 +161,9 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     """Return the kinds of the objects that may select the pod: Service and the kind of its owner."""
     owner = find_controller(info.pod.metadata)
-    has_selecting_owner = owner is not None and owner.kind in ("ReplicationController", *OWNER_KINDS)
-    return ("Service", owner.kind) if owner is not None and has_selecting_owner else ("Service",)
+    if owner is None or owner.kind not in ("ReplicationController", *OWNER_KINDS):
+        return ("Service",)
+    return ("Service", owner.kind)
 
 
 def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
@@ -158,26 +176,31 @@ def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
 
 
 def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
-    """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet, if it is known and valid."""
+    """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet.
+
+    There are none if the owner is of another kind or missing, or if its selector is invalid.
+    """
     if owner.api_version != "apps/v1" or owner.kind not in OWNER_KINDS:
         return ()
     workload = objects.find(owner.kind, info.namespace, owner.name)
+    if workload is None:
+        return ()
     try:
-        return selector_from_api(workload.spec.selector).requirements if workload is not None else ()
+        return selector_from_api(workload.spec.selector).requirements
     except SelectorError:
         return ()
 
 
-def restrict_domains(domains: Domains, counts: Bools, key: Hashable, view: Fork) -> Domains:
-    """Restrict the domains to the nodes in a mask. The result is cached for pods with the same mask.
+def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: Fork) -> Domains:
+    """Restrict the domains to the nodes in the mask `included` (N,). Other nodes are then in no domain.
 
-    `key` names the domains in the cache.
+    The result is cached for pods with the same mask. `key` names the domains in the cache.
     """
 
     def build() -> Domains:
-        return Domains(np.where(counts, domains.codes, -1).astype(np.int32), domains.size)
+        return Domains(np.where(included, domains.codes, -1).astype(np.int32), domains.size)
 
-    return view.memo((NAME, restrict_domains, key, counts.tobytes()), build)
+    return view.memo((NAME, restrict_domains, key, included.tobytes()), build)
 
 
 def count_matching_pods(
@@ -196,19 +219,19 @@ def tally_matching_pods(
 ) -> Tally:
     """Return the running count of matching pods, on nodes or in domains as in `count_matching_pods`."""
 
-    def weights() -> Counts:
-        if constraint.selector == EVERYTHING:
+    def compute_weights() -> Counts:
+        if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int64)
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int64)
 
     name = (NAME, constraint.selector, info.namespace, key)
-    return view.find_tally(name, weights, domains, None if key is None else info)
+    return view.find_tally(name, compute_weights, domains, None if key is None else info)
 
 
 def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that have the topology labels of all constraints."""
-    complete = np.ones(len(view.nodes), np.bool_)
+    has_all_keys = np.ones(len(view.nodes), np.bool_)
     for constraint in constraints:
-        complete &= view.nodes.label(constraint.topology_key).present
-    return complete
+        has_all_keys &= view.nodes.label(constraint.topology_key).present
+    return has_all_keys

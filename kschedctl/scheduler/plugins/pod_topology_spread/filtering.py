@@ -30,6 +30,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
+from kschedctl.text.counts import counted
 
 
 class EmptiestDomain(Detail, frozen=True):
@@ -39,9 +40,7 @@ class EmptiestDomain(Detail, frozen=True):
     equally_empty: int = 0
     """The number of other domains with as few pods."""
     policy: str = ""
-    """The field of the constraint that includes the domain, nodeTaintsPolicy or nodeAffinityPolicy. Empty if the pod
-    fits.
-    """
+    """The field that includes the domain, nodeTaintsPolicy or nodeAffinityPolicy, or empty if the pod can go there."""
     node: str = ""
     """The first node of the domain, if ``policy`` is set."""
     taint: str = ""
@@ -59,17 +58,26 @@ class EmptiestDomain(Detail, frozen=True):
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").words(0)
         'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
         """
-        and_more = f" and {self.equally_empty} more" if self.equally_empty else ""
+        others = self.equally_empty
         if not self.policy:
-            verb = "s %s have" if and_more else " %s has"
-            return f"the emptiest domain{verb % (self.domain + and_more)} {fewest}"
-        of_node = f" of node {self.node}" if self.node != self.domain else ""
-        reason = f"taint {self.taint}{of_node}" if self.taint else f"the pod does not select node {self.node}"
-        role = "as empty domains" if and_more else "as an empty domain"
+            if others:
+                return f"the emptiest domains {self.domain} and {others} more have {fewest}"
+            return f"the emptiest domain {self.domain} has {fewest}"
+        domain = f"{self.domain} ({self._describe_exclusion()})"
+        subject, role = f"{domain} counts", "as an empty domain"
+        if others:
+            subject, role = f"{domain} and {others} more count", "as empty domains"
         if fewest:
             role = f"with {fewest}"
-        verb = "count" if and_more else "counts"
-        return f"{self.domain} ({reason}){and_more} {verb} {role}, since {self.policy} is Ignore"
+        return f"{subject} {role}, since {self.policy} is Ignore"
+
+    def _describe_exclusion(self) -> str:
+        """Describe why the pod cannot go to the domain's first node."""
+        if not self.taint:
+            return f"the pod does not select node {self.node}"
+        if self.node == self.domain:
+            return f"taint {self.taint}"
+        return f"taint {self.taint} of node {self.node}"
 
 
 class TooSkewed(Fact, frozen=True):
@@ -102,20 +110,21 @@ class TooSkewed(Fact, frozen=True):
         >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).words().partition("; ")[2]
         '2 domains, fewer than minDomains 3, so the minimum counts as 0: skew would be 2, at most 1 is allowed'
         """
-        has = f"{self.key}={self.domain} has {self.pods} matching pod{'s' * (self.pods != 1)}"
+        pods = f"{self.key}={self.domain} has {counted(self.pods, 'matching pod')}"
         skew = f"skew would be {self.skew}, at most {self.max_skew} is allowed"
         if self.has_too_few_domains:
-            count = f"{self.domains} domain{'s' * (self.domains != 1)}"
-            return f"{has}; {count}, fewer than minDomains {self.min_domains}, so the minimum counts as 0: {skew}"
+            domains = f"{counted(self.domains, 'domain')}, fewer than minDomains {self.min_domains}"
+            return f"{pods}; {domains}, so the minimum counts as 0: {skew}"
         if self.emptiest is None:
-            return f"{has}, the emptiest domain {self.fewest}: {skew}"
+            return f"{pods}, the emptiest domain {self.fewest}: {skew}"
         separator = ";" if self.emptiest.policy else ","
-        return f"{has}{separator} {self.emptiest.words(self.fewest)}: {skew}"
+        return f"{pods}{separator} {self.emptiest.words(self.fewest)}: {skew}"
 
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = REASON + " (missing required label)"
 NO_MINIMUM = 2**31 - 1
+"""Upstream's initial value of the global minimum, which stays if there are no domains."""
 
 
 class DomainCounts(msgspec.Struct, frozen=True):
@@ -134,24 +143,29 @@ class DomainCounts(msgspec.Struct, frozen=True):
     def compute_counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
         """Return the pods in each node's domain and the global minimum, both (N,), after a hypothetical change.
 
-        `change` (N,) is the change in the number of pods of each node's domain.
+        `change` (N,) is the change in the number of pods of each node's domain, which each node has by itself. None
+        means no change.
         """
-        domain = self.column.codes
+        codes = self.column.codes
         if not self.exists.any():
-            return np.zeros(len(domain), np.int64), self._apply_min_domains(np.full(len(domain), NO_MINIMUM))
-        smallest, runner_up, smallest_domain = _find_two_smallest(self.counts, self.exists)
+            return np.zeros(len(codes), np.int64), self._apply_min_domains(np.full(len(codes), NO_MINIMUM))
+        smallest = _find_smallest_counts(self.counts, self.exists)
         if change is None:
-            pods_in_domain = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
-            return pods_in_domain, np.broadcast_to(self._apply_min_domains(np.array([smallest])), pods_in_domain.shape)
-        in_existing_domain = (domain >= 0) & self.exists[domain]
-        pods_in_domain = np.where(in_existing_domain, self.counts[domain] + change, 0)
-        minimum_elsewhere = np.where(domain == smallest_domain, runner_up, smallest)
-        minimum = np.where(in_existing_domain, np.minimum(minimum_elsewhere, pods_in_domain), smallest)
+            pods_in_domain = self.column.map_to_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            minimum = self._apply_min_domains(np.array([smallest.fewest]))
+            return pods_in_domain, np.broadcast_to(minimum, pods_in_domain.shape)
+        in_existing_domain = (codes >= 0) & self.exists[codes]
+        pods_in_domain = np.where(in_existing_domain, self.counts[codes] + change, 0)
+        # Only the count of the node's own domain changes, so the minimum is that or the smallest of the others.
+        minimum_elsewhere = np.where(codes == smallest.domain, smallest.second_fewest, smallest.fewest)
+        minimum = np.where(in_existing_domain, np.minimum(minimum_elsewhere, pods_in_domain), smallest.fewest)
         return pods_in_domain, self._apply_min_domains(minimum)
 
     def _apply_min_domains(self, minimum: Counts) -> Counts:
-        """Return the minimum, or 0 if there are fewer domains than minDomains."""
-        return np.zeros_like(minimum) if self.exists.sum() < self.constraint.min_domains else minimum
+        """Return the minimum, or zeros if there are fewer domains than minDomains."""
+        if self.exists.sum() < self.constraint.min_domains:
+            return np.zeros_like(minimum)
+        return minimum
 
 
 def count_pods_per_domain(
@@ -163,8 +177,20 @@ def count_pods_per_domain(
 ) -> DomainCounts:
     """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
     column = view.nodes.label(constraint.topology_key)
-    nodes, exists, tally = _prepare_counting(constraint, constraints, settings, info, view)
-    return DomainCounts(constraint, column, nodes, exists, tally.bring_up_to_date(view.trail).copy())
+    counting = _prepare_counting(constraint, constraints, settings, info, view)
+    counts = counting.tally.bring_up_to_date(view.trail).copy()
+    return DomainCounts(constraint, column, counting.eligible, counting.exists, counts)
+
+
+class DomainCounting(NamedTuple):
+    """The nodes and domains that count for a constraint, with the running count of the pods there."""
+
+    eligible: Bools
+    """(N,) a mask of the nodes that count."""
+    exists: Bools
+    """(V,) a mask of the domains with an eligible node, one entry per value of the topology key."""
+    tally: Tally
+    """The matching pods of each domain."""
 
 
 def _prepare_counting(
@@ -173,21 +199,21 @@ def _prepare_counting(
     settings: SpreadSettings,
     info: PodInfo,
     view: Fork,
-) -> tuple[Bools, Bools, Tally]:
-    """Return a mask of the eligible nodes, a mask of the domains that have some, and the tally of matching pods.
+) -> DomainCounting:
+    """Find the nodes that have the keys of all `constraints` and that the policies of one `constraint` include.
 
-    The masks are (N,), one per node, and (V,), one per value of the topology key.
+    The nodes and domains are computed once for identical pods.
     """
     column = view.nodes.label(constraint.topology_key)
 
     def find_eligible() -> tuple[Bools, Bools, Domains]:
-        nodes = find_nodes_with_all_keys(constraints, view) & settings.find_included_nodes(constraint, info, view)
-        domains = restrict_domains(column, nodes, constraint.topology_key, view)
-        return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
+        eligible = find_nodes_with_all_keys(constraints, view) & settings.find_included_nodes(constraint, info, view)
+        exists = column.count_rows(np.flatnonzero(eligible)) > 0
+        return eligible, exists, restrict_domains(column, eligible, constraint.topology_key, view)
 
     key = (NAME, "eligible", constraint)
-    nodes, exists, domains = view.memo(key, find_eligible, info)
-    return nodes, exists, tally_matching_pods(constraint, info, view, domains, key)
+    eligible, exists, domains = view.memo(key, find_eligible, info)
+    return DomainCounting(eligible, exists, tally_matching_pods(constraint, info, view, domains, key))
 
 
 class ConstraintTally(NamedTuple):
@@ -214,14 +240,15 @@ class SpreadVerdicts:
         self._trail = view.trail
         self._tallies = []
         for constraint in constraints:
-            _, exists, tally = _prepare_counting(constraint, constraints, settings, info, view)
+            counting = _prepare_counting(constraint, constraints, settings, info, view)
+            own_pods = 1 if constraint.selects(info) else 0
             self._tallies.append(
                 ConstraintTally(
                     view.nodes.label(constraint.topology_key),
-                    tally,
-                    None if exists.all() else exists,
-                    too_few_domains=int(exists.sum()) < constraint.min_domains,
-                    max_above_minimum=constraint.max_skew - constraint.selects(info),
+                    counting.tally,
+                    None if counting.exists.all() else counting.exists,
+                    too_few_domains=int(counting.exists.sum()) < constraint.min_domains,
+                    max_above_minimum=constraint.max_skew - own_pods,
                 )
             )
 
@@ -229,22 +256,24 @@ class SpreadVerdicts:
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
         return [
-            Distinction(constraint_tally.column, partial(constraint_tally.tally.bring_up_to_date, self._trail))
-            for constraint_tally in self._tallies
+            Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
+            for counted in self._tallies
         ]
 
     def rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that a hard constraint rejects."""
         rejected = np.zeros(len(rows), np.bool_)
-        for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
-            counts = tally.bring_up_to_date(self._trail)
-            codes = column.codes[rows]
+        for constraint in self._tallies:
+            counts = constraint.tally.bring_up_to_date(self._trail)
+            codes = constraint.column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
-            existing_counts = counts if exists is None else counts[exists]
-            minimum = 0 if too_few_domains else int(existing_counts.min())
-            rejected |= counts.take(codes) - minimum > max_above_minimum
-            if not column.complete:
+            minimum = 0
+            if not constraint.too_few_domains:
+                existing_counts = counts if constraint.exists is None else counts[constraint.exists]
+                minimum = int(existing_counts.min())
+            rejected |= counts.take(codes) - minimum > constraint.max_above_minimum
+            if not constraint.column.complete:
                 rejected |= codes < 0
         return rejected
 
@@ -252,47 +281,62 @@ class SpreadVerdicts:
 def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
-    """Yield, for each constraint, the nodes without its label and then the nodes whose domain would exceed the skew."""
+    """Yield, for each constraint, the nodes without its label and then the nodes whose domain would exceed the skew.
+
+    A node is rejected only by the first constraint that it violates.
+    """
     passing = np.ones(len(view.nodes), np.bool_)
     for spread in spreads:
-        missing = passing & ~spread.column.present
-        if missing.any():
-            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact_finder(spread))
-            passing &= ~missing
-        pods_in_domain, minimum = spread.compute_counts_and_minimum(
-            _count_hypothetical_change(spread, info, view, delta)
-        )
-        skew = pods_in_domain + spread.constraint.selects(info) - minimum
-        uneven = passing & (skew > spread.constraint.max_skew)
-        if uneven.any():
+        lacks_label = passing & ~spread.column.present
+        if lacks_label.any():
+            yield Rejection(lacks_label, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact_finder(spread))
+            passing &= ~lacks_label
+        change = _count_hypothetical_change(spread, info, view, delta)
+        pods_in_domain, minimum = spread.compute_counts_and_minimum(change)
+        own_pods = 1 if spread.constraint.selects(info) else 0
+        skew = pods_in_domain + own_pods - minimum
+        is_too_skewed = passing & (skew > spread.constraint.max_skew)
+        if is_too_skewed.any():
             find_emptiest = partial(find_emptiest_domain, spread, info, view, comparison_operators)
-            fact = _build_skew_fact_finder(spread, pods_in_domain, minimum, skew, cache(find_emptiest))
+            find_fact = _build_skew_fact_finder(spread, pods_in_domain, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
-            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, fact, excess)
-            passing &= ~uneven
+            yield Rejection(is_too_skewed, Code.UNSCHEDULABLE, REASON, find_fact, excess)
+            passing &= ~is_too_skewed
 
 
 def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """Return the change (N,) in the count of each node's domain. As upstream, terminating pods count here."""
+    """Return the change (N,) in the count of each node's domain, or None without hypothetical changes.
+
+    As upstream, terminating pods count here.
+    """
     if not delta:
         return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
-    return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
+    return np.where(spread.eligible, delta.count_changes(selected, len(view.nodes)), 0)
 
 
-def _find_two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
-    """Return the smallest count of an existing domain, the second smallest (equal if tied), and the index of the
-    first.
-    """
-    limited = np.where(exists, counts, NO_MINIMUM)
-    index = int(limited.argmin())
-    smallest = int(limited[index])
-    limited[index] = NO_MINIMUM
-    return smallest, int(limited.min()), index
+class SmallestCounts(NamedTuple):
+    """The two smallest counts of existing domains."""
+
+    fewest: int
+    """The smallest count."""
+    domain: int
+    """The first domain with this count."""
+    second_fewest: int
+    """The smallest count of the other domains, or NO_MINIMUM if there is none."""
+
+
+def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
+    """Return the two smallest counts of the domains in the mask `exists` (V,)."""
+    existing_counts = np.where(exists, counts, NO_MINIMUM)
+    domain = int(existing_counts.argmin())
+    fewest = int(existing_counts[domain])
+    existing_counts[domain] = NO_MINIMUM
+    return SmallestCounts(fewest, domain, second_fewest=int(existing_counts.min()))
 
 
 def _build_missing_label_fact_finder(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
-    """Return a function from a node's row to the fact that the topology label is missing."""
+    """Build a function from a node's row to the fact that the topology label is missing."""
     fact = TopologyLabelMissing(spread.constraint.topology_key)
     return lambda row: fact
 
@@ -304,15 +348,15 @@ def _build_skew_fact_finder(
     skew: Counts,
     find_emptiest: Callable[[int], EmptiestDomain | None],
 ) -> Callable[[int], TooSkewed]:
-    """Return a function from a node's row to the fact behind its rejection.
+    """Build a function from a node's row to the fact about its domain's skew.
 
-    `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` gets the number of pods of the emptiest domain.
+    `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` returns the emptiest domain for its number of pods.
     """
     constraint, column = spread.constraint, spread.column
     domains = int(spread.exists.sum())
+    too_few_domains = domains < constraint.min_domains
 
     def build_fact(row: int) -> TooSkewed:
-        too_few_domains = domains < constraint.min_domains
         return TooSkewed(
             key=constraint.topology_key,
             domain=column.values[column.codes[row]],
@@ -334,21 +378,30 @@ def find_emptiest_domain(
     """Return the first domain with the fewest pods, preferably one that the pod could go to.
 
     A domain that taints or node selection exclude explains the skew only if all of the emptiest domains are excluded.
-    Otherwise the skew would be the same without that domain.
+    Otherwise the skew would be the same without that domain. Return None if no domain has `fewest` pods.
     """
-    emptiest = spread.exists & (spread.counts == fewest)
-    if not emptiest.any():
+    is_emptiest = spread.exists & (spread.counts == fewest)
+    if not is_emptiest.any():
         return None
-    selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
-    taints, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
-    usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[set_of_node]
-    usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
-    domains = np.flatnonzero(usable if usable.any() else emptiest)
-    name = spread.column.values[domains[0]]
-    equally_empty = int(emptiest.sum()) - 1
-    if usable.any():
-        return EmptiestDomain(name, equally_empty)
-    row = int(np.flatnonzero(spread.eligible & (spread.column.codes == domains[0]))[0])
-    taint = taints[set_of_node[row]] if selected[row] else None
-    policy = "nodeAffinityPolicy" if taint is None else "nodeTaintsPolicy"
-    return EmptiestDomain(name, equally_empty, policy, view.nodes.names[row], "" if taint is None else str(taint))
+    equally_empty = int(is_emptiest.sum()) - 1
+
+    # A domain that the pod could go to
+    is_selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+    taint_by_set, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
+    is_tolerated = np.array([taint is None for taint in taint_by_set], np.bool_)[set_of_node]
+    usable_rows = np.flatnonzero(spread.eligible & is_selected & is_tolerated)
+    is_usable = is_emptiest & (spread.column.count_rows(usable_rows) > 0)
+    if is_usable.any():
+        return EmptiestDomain(spread.column.values[int(is_usable.argmax())], equally_empty)
+
+    # An excluded domain, with the reason that excludes its first node
+    domain = int(is_emptiest.argmax())
+    row = int((spread.eligible & (spread.column.codes == domain)).argmax())
+    taint = taint_by_set[set_of_node[row]] if is_selected[row] else None
+    return EmptiestDomain(
+        spread.column.values[domain],
+        equally_empty,
+        policy="nodeAffinityPolicy" if taint is None else "nodeTaintsPolicy",
+        node=view.nodes.names[row],
+        taint="" if taint is None else str(taint),
+    )

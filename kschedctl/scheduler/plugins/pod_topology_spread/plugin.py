@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import SelectorError
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
@@ -76,7 +76,12 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
     count_pods_per_domain,
     iter_rejections,
 )
-from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, compute_raw_scores, normalize_scores
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
+    RawScores,
+    SpreadAmong,
+    compute_raw_scores,
+    normalize_scores,
+)
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -94,6 +99,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
     """"List" for `default_constraints`, "System" for the scheduler's own."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with the default defaultingType."""
         return replace(self, defaulting_type=self.defaulting_type or "System")
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
@@ -102,13 +108,13 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
         elif self.defaulting_type == "System" and self.default_constraints:
             yield invalid("defaultingType", self.defaulting_type, "when .defaultConstraints are not empty")
-        seen = set()
+        earlier_keys = set()
         for i, constraint in enumerate(self.default_constraints):
             yield from _validate_constraint(constraint, f"defaultConstraints[{i}]")
-            identity = (constraint.topology_key, constraint.when_unsatisfiable)
-            if identity in seen:
-                yield duplicate(f"defaultConstraints[{i}]", f"{{{', '.join(identity)}}}")
-            seen.add(identity)
+            key = (constraint.topology_key, constraint.when_unsatisfiable)
+            if key in earlier_keys:
+                yield duplicate(f"defaultConstraints[{i}]", f"{{{', '.join(key)}}}")
+            earlier_keys.add(key)
 
 
 def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[str]:
@@ -135,7 +141,7 @@ REGISTERS_TOLERATION_EVENTS = ByVersion(
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 
 
-class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools | None]]):
+class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     """Plugin that rejects nodes in whose domain the pod would exceed the maximum skew of a hard constraint.
 
     Its scores prefer nodes in domains with fewer matching pods.
@@ -180,26 +186,29 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield dependencies on Services and owners, whose selectors the default constraints use."""
+        """Yield dependencies on Services and owners, whose selectors the default constraints use.
+
+        A pod with constraints of its own has none.
+        """
         if info.spec.topology_spread_constraints or not self.settings.defaults:
             return
-        hard = any(constraint.when_unsatisfiable == HARD for constraint in self.settings.defaults)
+        has_hard_defaults = any(constraint.when_unsatisfiable == HARD for constraint in self.settings.defaults)
         for kind in find_selecting_kinds(info):
-            yield Dependency(kind, Effect.EITHER if hard else Effect.SCORES)
+            yield Dependency(kind, Effect.EITHER if has_hard_defaults else Effect.SCORES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        pod_events = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        pod_actions = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
-            pod_events |= ActionType.UPDATE_POD_TOLERATION
+            pod_actions |= ActionType.UPDATE_POD_TOLERATION
         pod_hint = partial(
             self._is_schedulable_after_pod_change,
             counts_nominated=COUNTS_NOMINATED.at(gates.release),
             counts_itself=COUNTS_ITSELF.at(gates.release),
         )
-        yield ClusterEventWithHint(POD, pod_events, pod_hint, self._is_unaffected)
-        node_events = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(NODE, node_events, adapt_node_hint(self._is_schedulable_after_node_change, gates))
+        yield ClusterEventWithHint(POD, pod_actions, pod_hint, self._is_unaffected)
+        node_actions = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(NODE, node_actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_pod_change(
         self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
@@ -238,16 +247,21 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         constraints = self.hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
-        return PreFilterResult(
-            state=[count_pods_per_domain(c, constraints, self.settings, info, view) for c in constraints]
-        )
+        spreads = [
+            count_pods_per_domain(constraint, constraints, self.settings, info, view) for constraint in constraints
+        ]
+        return PreFilterResult(state=spreads)
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
-        required = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
-        yield from iter_rejections(required, info, view, delta, self.settings.comparison_operators)
+        """Yield the rejections of nodes by hard constraints."""
+        spreads = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
+        yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
-        """Compute the raw scores of the soft constraints, or skip Score if there are none."""
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[RawScores]:
+        """Compute the raw scores of the soft constraints, or skip Score if there are none.
+
+        Raises PluginError for invalid selectors.
+        """
         try:
             constraints = self.settings.get_constraints(info, view, SOFT)
         except SelectorError as error:
@@ -256,13 +270,16 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
             return PRE_SCORE_SKIP
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
 
-    def score(self, info: PodInfo, view: Fork, state: tuple[Scores, Bools | None] | None, rows: Rows) -> Scores:
-        return require_state(state, NO_PRE_SCORE)[0]
+    def score(self, info: PodInfo, view: Fork, state: RawScores | None, rows: Rows) -> Scores:
+        """Return the raw scores (F,) that PreScore has computed."""
+        return require_state(state, NO_PRE_SCORE).scores
 
-    def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
-        return normalize_scores(scores, require_state(state, NO_PRE_SCORE)[1])
+    def normalize(self, state: RawScores | None, scores: Scores) -> Scores:
+        """Scale the scores to 0..100, higher for fewer pods, and to 0 for ignored nodes."""
+        return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+        """Return verdicts of the hard constraints that stay valid as pods come and go. Raises PluginError."""
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
@@ -277,19 +294,22 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         matching_pod = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
         yield WakeTrigger(POD, ADD, f"{matching_pod} gets a node")
         yield WakeTrigger(POD, DELETE, f"{matching_pod} leaves its node")
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod such a one, or no longer one")
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod match, or no longer match")
         if any(constraint.honor_taints for constraint in constraints):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
         if treats_updated_nodes_as_new(gates):
-            action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-            yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
+            actions = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+            yield WakeTrigger(NODE, actions, f"a node with label {keys} is added, or its labels or taints change")
             return
         yield WakeTrigger(NODE, ADD | DELETE, f"a node with label {keys} is added or deleted")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {keys} of a node changes")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        return None if info.spec.topology_spread_constraints or self.settings.defaults else {}
+        """Return None for a pod with constraints or defaults, which is never batched, else an empty fragment."""
+        if info.spec.topology_spread_constraints or self.settings.defaults:
+            return None
+        return {}
 
 
 def is_schedulable_after_pod_change(
@@ -305,30 +325,31 @@ def is_schedulable_after_pod_change(
     `counts_nominated` and `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
     """
     old, new = change.old, change.new
-    if any(
-        pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself) for pod in (old, new)
-    ):
-        return False
+    for pod in (old, new):
+        if pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself):
+            return False
     if old is None or new is None:
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
     own_tolerations_changed = is_same_pod(new, info.pod) and change.differs("spec", "tolerations")
     if own_tolerations_changed and any(constraint.honor_taints for constraint in constraints):
         return True
-    before, after = old.metadata.labels, new.metadata.labels
-    return any(constraint.selector.matches(before) != constraint.selector.matches(after) for constraint in constraints)
+    old_labels, new_labels = old.metadata.labels, new.metadata.labels
+    return any(
+        constraint.selector.matches(old_labels) != constraint.selector.matches(new_labels) for constraint in constraints
+    )
 
 
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
     """Return whether a node with all topology keys is added or deleted, or changes its domains or taints."""
-    old, new = ({} if node is None else node.metadata.labels for node in (change.old, change.new))
     if change.old is None or change.new is None:
         return _has_keys(change.object.metadata.labels, constraints)
-    if _has_keys(old, constraints) != _has_keys(new, constraints):
+    old_labels, new_labels = change.old.metadata.labels, change.new.metadata.labels
+    if _has_keys(old_labels, constraints) != _has_keys(new_labels, constraints):
         return True
-    if not _has_keys(new, constraints):
+    if not _has_keys(new_labels, constraints):
         return False
-    moved = any(old.get(constraint.topology_key) != new.get(constraint.topology_key) for constraint in constraints)
-    return moved or change.differs("spec", "taints")
+    keys = [constraint.topology_key for constraint in constraints]
+    return any(old_labels[key] != new_labels[key] for key in keys) or change.differs("spec", "taints")
 
 
 def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
@@ -337,7 +358,10 @@ def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]
 
 
 def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
-    """Return whether the changed pod counts for the constraints of the waiting pod."""
+    """Return whether the changed pod counts for the constraints of the waiting pod.
+
+    It does if it has a node and is in the same namespace or, with `counts_itself`, is the waiting pod.
+    """
     if counts_itself and is_same_pod(pod, waiting):
         return True
     return frees_room(pod, counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace

@@ -33,25 +33,34 @@ MIN_CODES_FOR_NUMPY = 100
 Points = npt.NDArray[np.float64]
 
 
+class RawScores(NamedTuple):
+    """The scores of the soft constraints before normalization, for the scored nodes (F)."""
+
+    scores: Scores
+    """(F,) the scores, which grow with the number of matching pods."""
+    ignored: Bools | None
+    """(F,) a mask of the nodes that are ignored for missing labels, or None if all nodes count."""
+
+
 def compute_raw_scores(
     constraints: Sequence[SpreadConstraint],
     settings: SpreadSettings,
     info: PodInfo,
     view: Fork,
     rows: Rows,
-) -> tuple[Scores, Bools | None]:
-    """Return the scores (F,) before normalization, and a mask (F,) of the nodes ignored for missing labels.
-
-    The mask is None if all nodes count.
-    """
+) -> RawScores:
+    """Return the sum of the scores of all constraints, of which there must be one at least, for the nodes at `rows`."""
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
-    score = _score_constraint(constraints[0], settings, info, view, scored=scored, labelled=labelled)
-    for constraint in constraints[1:]:
+    first, *others = constraints
+    score = _score_constraint(first, settings, info, view, scored=scored, labelled=labelled)
+    for constraint in others:
         score = score + _score_constraint(constraint, settings, info, view, scored=scored, labelled=labelled)
-    if labelled is None:
-        return round_half_away(score if rows is view.nodes.rows else score.take(rows)), None
-    return round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows]
+    if labelled is not None:
+        return RawScores(round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows])
+    if rows is not view.nodes.rows:
+        score = score.take(rows)
+    return RawScores(round_half_away(score), None)
 
 
 def find_labelled_nodes(
@@ -65,23 +74,25 @@ def find_labelled_nodes(
         return None
 
     def find_labelled() -> Bools | None:
-        complete = find_nodes_with_all_keys(constraints, view)
-        return None if complete.all() else complete
+        has_all_keys = find_nodes_with_all_keys(constraints, view)
+        return None if has_all_keys.all() else has_all_keys
 
     return view.memo((NAME, "complete"), find_labelled, info)
 
 
 def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
-    """Scale the scores to 0..100, higher for fewer pods, and to 0 for ignored nodes."""
-    counted = scores if ignored is None else scores[~ignored]
-    if not len(counted):
+    """Scale the scores to 0..100, higher for fewer pods, and to 0 for the nodes in the mask `ignored` (F,)."""
+    counted_scores = scores if ignored is None else scores[~ignored]
+    if not len(counted_scores):
         return np.zeros_like(scores)
-    smallest, largest = find_min_and_max(counted)
+    smallest, largest = find_min_and_max(counted_scores)
     if largest <= 0:
         scaled = np.full_like(scores, MAX_NODE_SCORE)
     else:
         scaled = MAX_NODE_SCORE * (largest + smallest - scores) // largest
-    return scaled if ignored is None else np.where(ignored, 0, scaled)
+    if ignored is None:
+        return scaled
+    return np.where(ignored, 0, scaled)
 
 
 def _score_constraint(
@@ -93,15 +104,21 @@ def _score_constraint(
     scored: Rows,
     labelled: Bools | None,
 ) -> Points:
-    """Return the constraint's contribution (N,) to the raw score, which grows with the matching pods in the domain."""
+    """Return the constraint's contribution (N,) to the raw score, which grows with the matching pods in the domain.
+
+    `scored` has the rows of the scored nodes whose domains are counted, `labelled` is a mask as in
+    `find_labelled_nodes`. Nodes without the constraint's label get 0.
+    """
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
     counts = tally.bring_up_to_date(view.trail)
-    if domains is None:
+    if domains is None:  # each node is a domain
         score = weigh_counts(counts, len(scored), constraint)
     else:
-        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
-        score = domains.at_nodes(weigh_counts(counts, size, constraint))
-    return score if column.complete else np.where(column.present, score, 0.0)
+        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.count_rows(scored))
+        score = domains.map_to_nodes(weigh_counts(counts, size, constraint))
+    if column.complete:
+        return score
+    return np.where(column.present, score, 0.0)
 
 
 class ScoredDomains(NamedTuple):
@@ -119,30 +136,35 @@ class ScoredDomains(NamedTuple):
 
 
 def build_scored_domains(
-    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, labelled_mask: Bools | None
+    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, labelled: Bools | None
 ) -> ScoredDomains:
-    """Return the domains of the constraint with their counts. For hostnames each node is a domain."""
+    """Return the domains of the constraint with their counts. For hostnames each node is a domain.
+
+    Pods count only on nodes that the constraint includes and, if `labelled` is given, that are in this mask (N,).
+    """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
         return ScoredDomains(column, None, tally_matching_pods(constraint, info, view))
 
     def build_domains() -> tuple[Domains, Domains]:
         topology = constraint.topology_key, "with unlabelled"
-        every = view.memo((NAME, *topology), lambda: _build_domains_with_unlabelled(column))
+        all_domains = view.memo((NAME, *topology), lambda: _build_domains_with_unlabelled(column))
         included = settings.find_included_nodes(constraint, info, view)
-        return every, restrict_domains(
-            every, included if labelled_mask is None else included & labelled_mask, topology, view
-        )
+        if labelled is not None:
+            included = included & labelled
+        return all_domains, restrict_domains(all_domains, included, topology, view)
 
     key = (NAME, "domains", constraint)
-    domains, counting = view.memo(key, build_domains, info)
-    return ScoredDomains(column, domains, tally_matching_pods(constraint, info, view, counting, key))
+    domains, counted_domains = view.memo(key, build_domains, info)
+    return ScoredDomains(column, domains, tally_matching_pods(constraint, info, view, counted_domains, key))
 
 
 def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
-    """Return the contribution of the counts of matching pods to the score if `size` domains are scored."""
+    """Return the contribution of each count of matching pods to the score if `size` domains are scored."""
     weighed: Points = counts * _compute_weight_per_pod(int(size))
-    return weighed if constraint.max_skew == 1 else weighed + float(constraint.max_skew - 1)
+    if constraint.max_skew == 1:
+        return weighed
+    return weighed + float(constraint.max_skew - 1)
 
 
 @cache
@@ -153,9 +175,9 @@ def _compute_weight_per_pod(domains: int) -> np.float64:
 
 
 def _build_domains_with_unlabelled(column: LabelColumn) -> Domains:
-    """Return the domain of each node, with no label and an empty label as the same domain."""
-    unlabelled = column.values.index("") if "" in column.values else len(column.values)
-    return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
+    """Return the domain of each node, with nodes without the label in the domain of an empty label."""
+    unlabelled_code = column.values.index("") if "" in column.values else len(column.values)
+    return Domains(np.where(column.present, column.codes, unlabelled_code).astype(np.int32), column.size + 1)
 
 
 class SpreadAmong:
@@ -166,24 +188,33 @@ class SpreadAmong:
     ) -> None:
         self.constraints, self.view = constraints, view
         self._labelled = find_labelled_nodes(constraints, settings, info, view)
-        every = np.broadcast_to(np.True_, len(view.nodes))
-        self.counted: Bools = every if self._labelled is None else self._labelled
-        self._parts = [build_scored_domains(c, settings, info, view, self._labelled) for c in constraints]
+        self.counted: Bools = np.broadcast_to(np.True_, len(view.nodes))
+        """A mask (N,) of the nodes that count for normalization."""
+        if self._labelled is not None:
+            self.counted = self._labelled
+        self._scored_domains = [
+            build_scored_domains(constraint, settings, info, view, self._labelled) for constraint in constraints
+        ]
+        """The domains of each constraint."""
 
     @property
     def domains(self) -> list[Ints | Rows]:
         """The domain (N,) of each node, for each constraint. For hostnames each node is a domain."""
-        return [scored_domains.get_codes(self.view.nodes.rows) for scored_domains in self._parts]
+        return [scored_domains.get_codes(self.view.nodes.rows) for scored_domains in self._scored_domains]
 
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [
-            distinction for scored_domains in self._parts for distinction in self._iter_distinctions(scored_domains)
-        ]
+        distinctions: list[Distinction] = []
+        for scored_domains in self._scored_domains:
+            distinctions += self._iter_distinctions(scored_domains)
+        return distinctions
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
-        """Yield the label columns and counts that distinguish nodes for one constraint."""
+        """Yield the label columns and counts that distinguish nodes for one constraint.
+
+        For hostnames, each node is distinguished by its own count, and nodes without the label from labelled ones.
+        """
         column = scored_domains.column
         values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)
         if scored_domains.domains is not None:
@@ -191,36 +222,36 @@ class SpreadAmong:
             return
         yield Distinction(build_domain_per_node(self.view), values)
         if not column.complete:
-            labelled = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
-            yield Distinction(labelled, lambda: np.zeros(1, np.int64))
+            presence = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
+            yield Distinction(presence, lambda: np.zeros(1, np.int64))
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
-        """Return the number of domains that the rows are in, for each constraint. Each row stands for `counts`
-        nodes.
+        """Return the number of domains that the rows are in, for each constraint.
+
+        Each row stands for `counts` (F,) equal nodes. Rows that lack a topology label do not count.
         """
         if self._labelled is not None:
-            chosen = self._labelled[rows]
-            rows, counts = rows[chosen], counts[chosen]
-        return [_count_domains(scored_domains, rows, counts) for scored_domains in self._parts]
+            is_labelled = self._labelled[rows]
+            rows, counts = rows[is_labelled], counts[is_labelled]
+        return [_count_domains(scored_domains, rows, counts) for scored_domains in self._scored_domains]
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the scores (F,) of the rows before normalization, given the number of domains per constraint."""
-        score: Points | None = None
-        for constraint, scored_domains, size in zip(self.constraints, self._parts, sizes, strict=True):
-            constraint_score = weigh_counts(
-                scored_domains.tally.bring_up_to_date(self.view.trail).take(scored_domains.get_codes(rows)),
-                size,
-                constraint,
-            )
+        score: Points = np.zeros(len(rows))
+        for constraint, scored_domains, size in zip(self.constraints, self._scored_domains, sizes, strict=True):
+            domain_counts = scored_domains.tally.bring_up_to_date(self.view.trail)
+            constraint_score = weigh_counts(domain_counts.take(scored_domains.get_codes(rows)), size, constraint)
             if not scored_domains.column.complete:
                 constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
-            score = constraint_score if score is None else score + constraint_score
-        assert score is not None
-        return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
+            score = score + constraint_score
+        if self._labelled is not None:
+            score = np.where(self._labelled[rows], score, 0.0)
+        return round_half_away(score)
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Return the scores (F,), normalized by the extremes of those that count."""
-        return normalize_scores(scores, None if self._labelled is None or counted.all() else ~counted)
+        """Return the scores (F,), normalized by the extremes of those in the mask `counted` (F,)."""
+        all_count = self._labelled is None or counted.all()
+        return normalize_scores(scores, None if all_count else ~counted)
 
 
 def build_domain_per_node(view: Fork) -> Domains:
@@ -233,10 +264,11 @@ def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) ->
     """Return the number of domains that the rows are in. Each row stands for `counts` identical nodes."""
     if scored_domains.domains is None:
         return int(counts.sum())
-    if not scored_domains.column.alone:
-        codes = scored_domains.get_codes(rows)
-        return (
-            len(set(codes.tolist())) if len(codes) < MIN_CODES_FOR_NUMPY else int(np.count_nonzero(np.bincount(codes)))
-        )
-    labelled = scored_domains.column.present[rows]
-    return int(counts[labelled].sum()) + (not labelled.all())
+    if scored_domains.column.alone:  # each labelled node has a value of its own, and others share a domain
+        is_labelled = scored_domains.column.present[rows]
+        unlabelled_domains = 0 if is_labelled.all() else 1
+        return int(counts[is_labelled].sum()) + unlabelled_domains
+    codes = scored_domains.get_codes(rows)
+    if len(codes) < MIN_CODES_FOR_NUMPY:
+        return len(set(codes.tolist()))
+    return int(np.count_nonzero(np.bincount(codes)))

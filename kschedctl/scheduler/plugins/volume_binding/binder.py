@@ -1,4 +1,4 @@
-"""Evaluate a pod's claims on all nodes at once, and update claims and volumes after the pod was placed.
+"""Evaluation of a pod's claims on all nodes at once, and updates of claims and volumes after the pod is placed.
 
 Before PreBind only the plugin knows the decision: volumes are reserved for their claims, which do not name them yet. A
 claim that is to be provisioned is annotated with the selected node. The volume that the driver would create is not
@@ -65,9 +65,9 @@ class Provision(NamedTuple):
     mask: Bools
     """(N,) a mask of these nodes."""
     pools: tuple[StoragePool, ...]
-    """The pools of storage whose capacity is checked, empty if none is."""
+    """The pools of storage whose capacity is checked, empty if the capacity is not checked."""
     capacity: ClaimIndices
-    """(N,) the index of the pool that is used on each node."""
+    """(N,) the index of the pool that is used on each node, or NO_MATCH."""
 
 
 def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
@@ -93,49 +93,72 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
 
 
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
-    """Return the hostnames that the affinities of all bound volumes allow, or None if none of them names a host.
+    """Return the hostnames that the affinities of all bound volumes allow.
 
-    Terms that name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2,
-    removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
+    Return None if a volume is missing or no volume names a host. Terms that name no host are ignored, and hostnames are
+    used as node names. Upstream: GetEligibleNodes (v1.31.2, removed later) and GetLocalPersistentVolumeNodeNames in
+    pkg/volume/util/util.go.
     """
-    volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
-    if None in volumes:
+    hostname_sets = []
+    for claim in claims.bound:
+        volume = listers.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return None
+        hostnames = _find_hostnames(volume)
+        if hostnames:
+            hostname_sets.append(hostnames)
+    if not hostname_sets:
         return None
-    hostname_sets = [names for volume in volumes if volume is not None and (names := _find_hostnames(volume))]
-    return frozenset.intersection(*hostname_sets) if hostname_sets else None
+    return frozenset.intersection(*hostname_sets)
 
 
 def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
-    """Return the hostnames in the volume's node affinity."""
+    """Return the hostnames in the volume's node affinity, none if it selects nodes in another way."""
     affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return frozenset()
     names: set[str] = set()
-    for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
-        hosts = [set(r.values or ()) for r in term.match_expressions if r.key == HOSTNAME and r.operator == "In"]
-        names |= set.intersection(*hosts) if hosts else set()
+    for term in affinity.required.node_selector_terms:
+        requirements = [r for r in term.match_expressions if r.key == HOSTNAME and r.operator == "In"]
+        if requirements:
+            names |= set.intersection(*(set(requirement.values or ()) for requirement in requirements))
     return frozenset(names)
 
 
 class PodVolumes:
     """The result of evaluating a pod's claims on N nodes, in the steps that upstream takes.
 
-    A node that fails in a step takes no part in the later ones. `node_conflict` (a bound volume cannot be reached),
-    `bind_conflict` (no volume, and none can be provisioned), `not_enough_space` and `missing` (bound to a volume that
-    does not exist) are (N,): the index of the claim that rejects the node, or NO_MATCH. `errors` has the nodes on which
-    the scheduler itself fails, with its message.
+    A node that fails in a step takes no part in the later ones. Raises InputError.
     """
 
     def __init__(self, claims: PodVolumeClaims, listers: Listers, attributes_class: bool = True) -> None:
         self.listers, self.attributes_class = listers, attributes_class
         self.claims = (*claims.bound, *claims.delay_binding)
         self._delayed = range(len(claims.bound), len(self.claims))
-        self.node_conflict, self.bind_conflict, self.not_enough_space, self.missing = (
-            np.full(len(listers.nodes), NO_MATCH, np.int32) for _ in range(4)
-        )
+        """The indices of the claims that are not bound yet."""
+        num_nodes = len(listers.nodes)
+
+        # The index (N,) of the claim that rejects each node for a reason, or NO_MATCH
+        self.node_conflict = np.full(num_nodes, NO_MATCH, np.int32)
+        """The volume of a bound claim cannot be reached."""
+        self.bind_conflict = np.full(num_nodes, NO_MATCH, np.int32)
+        """A claim gets no volume, and none can be provisioned."""
+        self.not_enough_space = np.full(num_nodes, NO_MATCH, np.int32)
+        """A claim is larger than the free storage."""
+        self.missing = np.full(num_nodes, NO_MATCH, np.int32)
+        """A claim is bound to a volume that does not exist."""
+
         self.errors: list[tuple[Bools, str]] = []
+        """Masks (N,) of the nodes on which the scheduler itself fails, with its messages."""
         self.bindings: list[Binding] = []
+        """The volumes that unbound claims would get."""
         self._matched: list[int] = []
+        """The index of the claim of each binding."""
         self.provisions: list[Provision] = []
-        self._active = np.ones(len(listers.nodes), np.bool_)
+        """The claims that would be provisioned on some nodes."""
+        self._active = np.ones(num_nodes, np.bool_)
+        """A mask (N,) of the nodes that take part in the next step."""
+
         self._check_bound_claims(claims.bound)
         selected = self._check_selected_nodes()
         self._find_matching_volumes([i for i in self._delayed if i not in selected])
@@ -160,7 +183,10 @@ class PodVolumes:
     # -- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, per node, the first bound claim whose volume is missing or out of reach."""
+        """Record, per node, the first bound claim whose volume is missing or out of reach.
+
+        A missing volume ends the check, as upstream does.
+        """
         undecided = self._active.copy()
         for i, claim in enumerate(claims):
             volume = self.listers.volumes.get(claim.spec.volume_name)
@@ -174,7 +200,8 @@ class PodVolumes:
     def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
         """Return a mask (N,) of the nodes that can reach the volume.
 
-        Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
+        Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume. If the volume cannot
+        be translated, an error is recorded for such nodes among the `undecided` (N,).
         """
         topology = self.listers.topology
         reachable = topology.find_reachable_nodes(volume.spec.node_affinity)
@@ -205,8 +232,12 @@ class PodVolumes:
         return selected
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Find volumes for the claims, smallest claim first."""
-        for i in sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i]))):
+        """Find volumes for the claims, smallest claim first, and append them to `bindings`.
+
+        If the selector of a claim is invalid, the search ends with an error for all active nodes.
+        """
+        by_size = sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i])))
+        for i in by_size:
             try:
                 binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
@@ -217,11 +248,16 @@ class PodVolumes:
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
-        """Record, per node, the first claim that can be neither bound nor provisioned, and the reason."""
-        unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
+        """Record, per node, the first claim that can be neither bound nor provisioned, and the reason.
+
+        The claims to be provisioned, including those of `selected`, are appended to `provisions`.
+        """
         all_nodes = np.ones(len(self._active), np.bool_)
+        to_provision = [(i, all_nodes) for i in selected]
+        for i, binding in zip(self._matched, self.bindings, strict=True):
+            to_provision.append((i, binding.chosen == NO_MATCH))
         undecided = self._active.copy()
-        for i, lacks_volume in [*((i, all_nodes) for i in selected), *unmatched]:
+        for i, lacks_volume in to_provision:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
@@ -245,18 +281,20 @@ class PodVolumes:
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
         """Return the class's pools, and the index (N,) of the first that fits the claim and is usable on each node.
 
-        The pools are None if the driver does not publish its capacity, so that it is not checked.
+        The pools are None if the capacity is not checked, because the driver does not publish it or the claim requests
+        no size. The index is then NO_MATCH, as it is if no pool fits.
         """
-        capacity = np.full(len(self._active), NO_MATCH, np.int32)
+        first_fitting = np.full(len(self._active), NO_MATCH, np.int32)
         size = parse_requested_storage(claim)
         driver = self.listers.drivers.get(class_.provisioner)
         if size is None or driver is None or not driver.spec.storage_capacity:
-            return None, capacity
+            return None, first_fitting
         pools = self.listers.pools_of_class.get(class_.metadata.name, ())
-        for k, pool in enumerate(pools):
+        for pool_index, pool in enumerate(pools):
             if pool.limit is not None and pool.limit >= size.value():
-                capacity[pool.rows[capacity[pool.rows] == NO_MATCH]] = k
-        return pools, capacity
+                rows_without_pool = pool.rows[first_fitting[pool.rows] == NO_MATCH]
+                first_fitting[rows_without_pool] = pool_index
+        return pools, first_fitting
 
     # -- one node ------------------------------------------------------------------------------------------------
 
@@ -273,19 +311,27 @@ class PodVolumes:
 
 
 def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return by kind the claims and volumes after they are bound."""
+    """Return by kind the claims and volumes as they are after they are bound on the node called `node`.
+
+    Claims to be provisioned are annotated with the node. Kinds without changes are left out.
+    """
     claims: list[Struct] = []
-    bound: list[Struct] = []
+    bound_volumes: list[Struct] = []
     for claim, volume in volumes.iter_bindings(row):
         claims.append(bind_claim(claim, volume.metadata.name))
-        bound.append(bind_volume(volume, claim))
-    claims += (_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row))
-    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": bound}
+        bound_volumes.append(bind_volume(volume, claim))
+    for claim in volumes.list_provisioned_claims(row):
+        claims.append(_annotate_claim(claim, SELECTED_NODE, node))
+    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": bound_volumes}
     return {kind: objects for kind, objects in by_kind.items() if objects}
 
 
 def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return by kind the claims and volumes that the scheduler assumes before anything is bound."""
+    """Return by kind the claims and volumes that the scheduler assumes before anything is bound.
+
+    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node. Kinds without
+    changes are left out.
+    """
     claims: list[Struct] = [
         _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)
     ]

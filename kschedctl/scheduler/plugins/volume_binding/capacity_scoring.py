@@ -48,61 +48,69 @@ def score_by_capacity(
 
     Without `provisioning`, only volumes that would be bound are scored.
     """
-    static = _sum_bound_resources(volumes, rows)
+    bound = _sum_bound_resources(volumes, rows)
     if not provisioning:
-        return score_utilization(points, static)
-    dynamic = _sum_provisioned_resources(volumes, rows)
-    return np.where(static.used.any(axis=1), score_utilization(points, static), score_utilization(points, dynamic))
+        return score_utilization(points, bound)
+    provisioned = _sum_provisioned_resources(volumes, rows)
+    has_bound = bound.used.any(axis=1)
+    return np.where(has_bound, score_utilization(points, bound), score_utilization(points, provisioned))
 
 
 def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return the mean score (F,) of the used classes, interpolated between points by utilization in percent."""
+    """Return the mean score (F,) of the used classes, interpolated between points by utilization in percent.
+
+    A node without used classes scores 0.
+    """
     requested, capacity, used = resources
-    full = (capacity == 0) | (requested > capacity)
-    percent = np.where(full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
+    is_full = (capacity == 0) | (requested > capacity)
+    percent = np.where(is_full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
     total = np.where(used, evaluate_broken_linear(points, percent), 0).sum(axis=1)
-    classes = used.sum(axis=1)
-    return round_half_away(total / np.maximum(classes, 1))
+    num_classes = used.sum(axis=1)
+    return round_half_away(total / np.maximum(num_classes, 1))
 
 
 def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the capacity of the volumes that would be bound and the amount that the claims request."""
-    classes: dict[str, int] = {}
+    """Return the sizes of the volumes that would be bound and of the claims, summed by class on the nodes at `rows`."""
+    columns_by_class: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:
-            classes.setdefault(volume.spec.storage_class_name, len(classes))
-    class_resources = ClassResources.zeros(rows, len(classes))
+            columns_by_class.setdefault(volume.spec.storage_class_name, len(columns_by_class))
+    resources = ClassResources.zeros(rows, len(columns_by_class))
     for binding in pod_volumes.bindings:
         chosen = binding.chosen[rows]
         positions = np.flatnonzero(chosen != NO_MATCH)
+
+        # The class column and the size of each distinct volume, then of the volume at each position
         distinct, volume_of_position = np.unique(chosen[positions], return_inverse=True)
         volumes = [binding.volumes[i] for i in distinct.tolist()]
-        columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[
-            volume_of_position
-        ]
-        class_resources.requested[positions, columns] += _count_bytes(parse_requested_storage(binding.claim))
-        class_resources.capacity[positions, columns] += np.array(
-            [_count_bytes(parse_volume_storage(v)) for v in volumes], np.int64
-        )[volume_of_position]
-        class_resources.used[positions, columns] = True
-    return class_resources
+        volume_columns = np.array([columns_by_class[volume.spec.storage_class_name] for volume in volumes], np.int64)
+        volume_sizes = np.array([_count_bytes(parse_volume_storage(volume)) for volume in volumes], np.int64)
+        columns = volume_columns[volume_of_position]
+
+        resources.requested[positions, columns] += _count_bytes(parse_requested_storage(binding.claim))
+        resources.capacity[positions, columns] += volume_sizes[volume_of_position]
+        resources.used[positions, columns] = True
+    return resources
 
 
 def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the resources of volumes that would be provisioned from pools with known capacity."""
-    classes: dict[str, int] = {}
+    """Return the sizes of the claims that would be provisioned from pools with known capacity, and the free capacity.
+
+    Requests are summed by class on the nodes at `rows`. Of the capacities of a class, that of the last claim counts.
+    """
+    columns_by_class: dict[str, int] = {}
     for provision in volumes.provisions:
-        classes.setdefault(provision.claim.spec.storage_class_name or "", len(classes))
-    class_resources = ClassResources.zeros(rows, len(classes))
+        columns_by_class.setdefault(provision.claim.spec.storage_class_name or "", len(columns_by_class))
+    resources = ClassResources.zeros(rows, len(columns_by_class))
     for provision in volumes.provisions:
-        pool = provision.capacity[rows]
-        positions = np.flatnonzero(provision.mask[rows] & (pool != NO_MATCH))
-        column = classes[provision.claim.spec.storage_class_name or ""]
+        pool_indices = provision.capacity[rows]
+        positions = np.flatnonzero(provision.mask[rows] & (pool_indices != NO_MATCH))
+        column = columns_by_class[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
-        class_resources.requested[positions, column] += _count_bytes(parse_requested_storage(provision.claim))
-        class_resources.capacity[positions, column] = free[pool[positions]]
-        class_resources.used[positions, column] = True
-    return class_resources
+        resources.requested[positions, column] += _count_bytes(parse_requested_storage(provision.claim))
+        resources.capacity[positions, column] = free[pool_indices[positions]]
+        resources.used[positions, column] = True
+    return resources
 
 
 def _count_bytes(quantity: Quantity | None) -> int:

@@ -35,20 +35,22 @@ class UnboundClaim(Detail, frozen=True):
     """The provisioner of its class, empty if the class has no provisioner."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe what the claim waits for.
 
         >>> UnboundClaim("shop/data", storage_class="fast").words()
         'claim shop/data is not bound: its class fast does not exist'
         """
-        name = self.storage_class
+        class_name = self.storage_class
         if self.volume:
             reason = f"it waits for PersistentVolume {self.volume}"
+        elif not class_name and not self.class_exists:
+            reason = "it has no class and waits for a PersistentVolume"
         elif not self.class_exists:
-            reason = f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
+            reason = f"its class {class_name} does not exist"
         elif not self.provisioner:
-            reason = f"it waits for a PersistentVolume of class {name}, which has no provisioner"
+            reason = f"it waits for a PersistentVolume of class {class_name}, which has no provisioner"
         else:
-            reason = f"it waits for {self.provisioner} to provision a volume of class {name}"
+            reason = f"it waits for {self.provisioner} to provision a volume of class {class_name}"
         return f"claim {self.claim} is not bound: {reason}"
 
 
@@ -58,6 +60,7 @@ class ClaimsUnbound(Fact, frozen=True):
     claims: tuple[UnboundClaim, ...]
 
     def words(self) -> str:
+        """Describe what each claim waits for."""
         return "; ".join(claim.words() for claim in self.claims)
 
 
@@ -70,27 +73,26 @@ class VolumeOutOfReach(Fact, frozen=True):
     """The requirements of its required terms, empty if the terms match nothing."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe the requirements of the volume and the node's labels.
 
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
-        'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
+        'PersistentVolume pv1 of claim shop/data needs zone=a; the node has zone=b'
         """
         requirements = (
-            f"{requirement.key} {requirement.operator} [{', '.join(requirement.values)}], "
-            f"{_describe_label_of_node(requirement)}"
-            for requirement in self.wanted
+            f"{requirement.describe_need()}; the node has {requirement.describe_label()}" for requirement in self.wanted
         )
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
-        return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the values of the label, if the affinity consists of In requirements on a single label."""
-        if len({requirement.key for requirement in self.wanted}) != 1 or any(
-            requirement.operator != "In" for requirement in self.wanted
-        ):
+        keys = {requirement.key for requirement in self.wanted}
+        operators = {requirement.operator for requirement in self.wanted}
+        if len(keys) != 1 or operators != {"In"}:
             return ()
+        (key,) = keys
         values = tuple(value for requirement in self.wanted for value in requirement.values)
-        return (LabelDemand("its volume", self.wanted[0].key, values, self.claim),)
+        return (LabelDemand("its volume", key, values, self.claim),)
 
 
 class ProvisionedElsewhere(Fact, frozen=True):
@@ -100,6 +102,7 @@ class ProvisionedElsewhere(Fact, frozen=True):
     node: str
 
     def words(self) -> str:
+        """Name the claim and the other node."""
         return f"claim {self.claim} is being provisioned for node {self.node}"
 
 
@@ -118,13 +121,14 @@ class NoVolume(Fact, frozen=True):
     """The topologies in which the class provisions volumes."""
 
     def words(self) -> str:
-        """Return the fact as a sentence.
+        """Describe the missing volume, and why none can be provisioned.
 
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
-        no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class has no provisioner
+        no available PersistentVolume of class fast for claim a/d (1Gi requested), and the class has no provisioner
         """
-        size = f"{self.size} " if self.size else ""
-        no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
+        no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim}"
+        if self.size:
+            no_volume += f" ({self.size} requested)"
         if not self.provisions:
             return f"{no_volume}, and the class has no provisioner"
         allowed = "; or ".join(" and ".join(map(_describe_allowed, term)) for term in self.topologies)
@@ -155,13 +159,13 @@ class NotEnoughStorage(Fact, frozen=True):
         """Describe the requested and the published storage, with the driver if it publishes little or nothing.
 
         >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").words())
-        claim shop/data wants 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
+        claim shop/data requests 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").words().partition(", ")[2]
         'csi.test publishes 0 there (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
         'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
-        demand = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
+        demand = f"claim {self.claim} requests {self.size} of class {self.storage_class}"
         if self.largest is None:
             if self.driver and not self.pools:
                 says = f"CSIDriver {self.driver} says storageCapacity: true"
@@ -180,6 +184,7 @@ class VolumeMissing(Fact, frozen=True):
     volume: str
 
     def words(self) -> str:
+        """Name the claim and the missing volume."""
         return f"claim {self.claim} is bound to PersistentVolume {self.volume}, which does not exist"
 
 
@@ -190,7 +195,9 @@ def _describe_allowed(requirement: Wanted) -> str:
 
 def _describe_label_of_node(requirement: Wanted) -> str:
     """Describe the node's value of the label."""
-    return "the node has no such label" if requirement.found is None else f"the node has {requirement.found}"
+    if requirement.found is None:
+        return "the node has no such label"
+    return f"the node has {requirement.found}"
 
 
 def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers) -> ClaimsUnbound:
@@ -200,30 +207,40 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
     """Build the fact about one claim that must be bound before a node is chosen."""
-    name = get_claim_class(claim)
-    storage_class = listers.classes.get(name)
-    provisioner = storage_class.provisioner if storage_class and storage_class.provisioner != NO_PROVISIONER else ""
-    return UnboundClaim(format_claim_key(claim), claim.spec.volume_name, name, storage_class is not None, provisioner)
+    class_name = get_claim_class(claim)
+    storage_class = listers.classes.get(class_name)
+    provisioner = ""
+    if storage_class is not None and storage_class.provisioner != NO_PROVISIONER:
+        provisioner = storage_class.provisioner
+    return UnboundClaim(
+        format_claim_key(claim),
+        volume=claim.spec.volume_name,
+        storage_class=class_name,
+        class_exists=storage_class is not None,
+        provisioner=provisioner,
+    )
 
 
 def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
-    """Build the fact about the bound volume that cannot be reached from the node."""
+    """Build the fact about the bound volume that cannot be reached from the node.
+
+    A node that uses the volume through CSI is compared with the translated affinity.
+    """
     claim = volumes.claims[volumes.node_conflict[row]]
-    volume = volumes.listers.volumes[claim.spec.volume_name]
-    labels = volumes.listers.nodes.objects[row].metadata.labels
+    listers = volumes.listers
+    volume = listers.volumes[claim.spec.volume_name]
+    labels = listers.nodes.objects[row].metadata.labels
     affinity = volume.spec.node_affinity
     plugin = find_in_tree_plugin(volume.spec)
-    if (
-        plugin is not None
-        and volumes.listers.counts_as_csi(plugin)
-        and volumes.listers.csi_nodes.find_migrated_nodes(plugin.name)[row]
-    ):
+    if plugin is not None and listers.counts_as_csi(plugin) and listers.csi_nodes.find_migrated_nodes(plugin.name)[row]:
         affinity = translate_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    requirements = dict.fromkeys(
-        Wanted(r.key, r.operator, r.values or (), labels.get(r.key)) for term in terms for r in term.match_expressions
-    )
-    return VolumeOutOfReach(volume.metadata.name, format_claim_key(claim), tuple(requirements))
+    requirements = [
+        Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
+        for term in terms
+        for requirement in term.match_expressions
+    ]
+    return VolumeOutOfReach(volume.metadata.name, format_claim_key(claim), tuple(dict.fromkeys(requirements)))
 
 
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
@@ -242,8 +259,11 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
     if provisions:
         labels = nodes.objects[row].metadata.labels
         for term in storage_class.allowed_topologies:
-            expressions = term.match_label_expressions
-            topologies.append(tuple(Wanted(e.key, "In", tuple(e.values), labels.get(e.key)) for e in expressions))
+            wanted = [
+                Wanted(expression.key, "In", tuple(expression.values), labels.get(expression.key))
+                for expression in term.match_label_expressions
+            ]
+            topologies.append(tuple(wanted))
     size, requested = _get_requested_size(claim)
     return NoVolume(
         format_claim_key(claim),
@@ -258,37 +278,42 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     """Build the fact about the claim that is larger than every pool within the node's reach."""
     claim = volumes.claims[volumes.not_enough_space[row]]
-    pools = volumes.listers.pools_of_class.get(get_claim_class(claim), ())
+    class_name = get_claim_class(claim)
+    pools = volumes.listers.pools_of_class.get(class_name, ())
     sized_pools = [pool for pool in pools if pool.limit is not None]
-    reachable_pools = [pool for pool in sized_pools if row in pool.rows]
-    driver = volumes.listers.classes[get_claim_class(claim)].provisioner
+    size, requested = _get_requested_size(claim)
     fact = NotEnoughStorage(
         format_claim_key(claim),
-        get_claim_class(claim),
-        *_get_requested_size(claim),
-        driver=driver,
+        class_name,
+        size=size,
+        requested=requested,
+        driver=volumes.listers.classes[class_name].provisioner,
         pools=len(sized_pools),
     )
+    reachable_pools = [pool for pool in sized_pools if row in pool.rows]
     if not reachable_pools:
         return fact
-    best = max(reachable_pools, key=lambda pool: pool.limit or 0)
-    max_size = (
-        best.capacity.capacity if best.capacity.maximum_volume_size is None else best.capacity.maximum_volume_size
-    )
-    return replace(fact, largest_size=str(max_size), largest=best.limit, capacity=best.capacity.metadata.name)
+    largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
+    capacity = largest.capacity
+    max_size = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return replace(fact, largest_size=str(max_size), largest=largest.limit, capacity=capacity.metadata.name)
 
 
-def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
-    """Return the share (N,) of the claim's size that the node's largest pool lacks, or 0 for other nodes."""
-    culprits = volumes.not_enough_space
-    shares = np.zeros(len(volumes.not_enough_space))
-    for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
+def compute_space_shortfall(volumes: PodVolumes) -> npt.NDArray[np.float64]:
+    """For each node (N,) rejected for lack of space, return the share of the claim's size that its largest pool lacks.
+
+    The share is 0 for other nodes.
+    """
+    claim_indices = volumes.not_enough_space
+    shares = np.zeros(len(claim_indices))
+    for index in np.unique(claim_indices[claim_indices != NO_MATCH]).tolist():
         claim = volumes.claims[index]
-        largest = np.zeros(len(culprits))
+        largest = np.zeros(len(claim_indices))
         for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
-        of_claim, (_, size) = culprits == index, _get_requested_size(claim)
-        shares[of_claim] = 1 - np.minimum(largest[of_claim] / max(size, 1), 1)
+        _, requested = _get_requested_size(claim)
+        is_rejected = claim_indices == index
+        shares[is_rejected] = 1 - np.minimum(largest[is_rejected] / max(requested, 1), 1)
     return shares
 
 
@@ -299,6 +324,8 @@ def build_missing_fact(volumes: PodVolumes, row: int) -> VolumeMissing:
 
 
 def _get_requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
-    """Return the size that the claim requests, as a quantity and in bytes."""
+    """Return the size that the claim requests, as a quantity and in bytes. It is ("", 0) if it requests none."""
     size = parse_requested_storage(claim)
-    return (str(size), size.value()) if size else ("", 0)
+    if not size:
+        return "", 0
+    return str(size), size.value()

@@ -43,8 +43,11 @@ class Binding(NamedTuple):
     """(N,) the index of the chosen candidate, or NO_MATCH."""
 
     def find_volume(self, row: int) -> PersistentVolume | None:
-        """Return the volume for the node, or None."""
-        return None if self.chosen[row] == NO_MATCH else self.volumes[self.chosen[row]]
+        """Return the volume for the node, or None if the claim gets none there."""
+        index = int(self.chosen[row])
+        if index == NO_MATCH:
+            return None
+        return self.volumes[index]
 
 
 def find_matching_volume(
@@ -60,17 +63,17 @@ def find_matching_volume(
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
     search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
     required_size = to_billionths(parse_requested_storage(claim))
-    suitable = [
+    is_suitable = [
         class_volumes.sizes[i] >= required_size and _is_usable(volume, claim, attributes_class)
         for i, volume in enumerate(class_volumes.volumes)
     ]
     for i, volume in enumerate(class_volumes.volumes):
-        if suitable[i] and is_reserved_for(volume, claim):
-            search.reserve(i)
+        if is_suitable[i] and is_reserved_for(volume, claim):
+            search.choose_reserved(i)
     for i in class_volumes.by_size:
         if not search.open_count:
             break
-        if suitable[i] and _is_available(class_volumes.volumes[i], claim, selector):
+        if is_suitable[i] and _is_available(class_volumes.volumes[i], claim, selector):
             search.choose(i)
     return Binding(claim, class_volumes.volumes, search.chosen)
 
@@ -83,19 +86,24 @@ class _VolumeSearch:
     ) -> None:
         self.topology, self.volumes = topology, volumes
         self.chosen = np.full(len(topology.nodes), NO_MATCH, np.int32)
+        """(N,) the index of the chosen volume, or NO_MATCH."""
         self.open = np.ones(len(topology.nodes), np.bool_)
+        """(N,) a mask of the nodes for which the search goes on."""
         self.open_count = len(topology.nodes)
         self._earlier_choices = [binding.chosen for binding in earlier if binding.volumes is volumes]
+        """What earlier claims of the same class have chosen."""
 
-    def reserve(self, i: int) -> None:
+    def choose_reserved(self, i: int) -> None:
         """Choose a volume that is reserved for the claim on all open nodes that can reach it.
 
-        No other volume is considered, not even on nodes that cannot reach this one.
+        No other volume is considered, not even on nodes that cannot reach this one, except on nodes where an earlier
+        claim has chosen this volume.
         """
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:
             available &= earlier_choice != i
-        self.chosen[available & self.topology.find_reachable_nodes(self.volumes[i].spec.node_affinity)] = i
+        reachable = self.topology.find_reachable_nodes(self.volumes[i].spec.node_affinity)
+        self.chosen[available & reachable] = i
         self.open &= ~available
         self.open_count = int(self.open.sum())
 
@@ -111,22 +119,27 @@ class _VolumeSearch:
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the volume is reserved for this claim."""
-    claim_ref, claim_meta = volume.spec.claim_ref, claim.metadata
-    if claim_ref is None or (claim_ref.name, claim_ref.namespace or "") != (claim_meta.name, claim_meta.namespace):
+    """Return whether the volume is reserved for this claim, by name and by UID if the reference has one."""
+    reference, metadata = volume.spec.claim_ref, claim.metadata
+    if reference is None or (reference.name, reference.namespace or "") != (metadata.name, metadata.namespace):
         return False
-    return not claim_ref.uid or claim_ref.uid == claim_meta.uid
+    return not reference.uid or reference.uid == metadata.uid
 
 
 def _parse_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
-    """Return the claim's selector of volumes. Raises MatchingError."""
+    """Return the claim's selector of volumes, which selects all volumes if there is none.
+
+    Raises MatchingError for an invalid selector, and for an attributes class without the feature.
+    """
     if claim.spec.volume_attributes_class_name and not attributes_class:
         raise MatchingError(
             f"unsupported volumeAttributesClassName is set on claim {format_claim_key(claim)} "
             "when the feature-gate VolumeAttributesClass is disabled"
         )
+    if claim.spec.selector is None:
+        return EVERYTHING
     try:
-        return EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
+        return selector_from_api(claim.spec.selector)
     except SelectorError as error:
         problem = f"error creating internal label selector for claim: {format_claim_key(claim)}: {error.what}"
         raise MatchingError(problem) from None
@@ -138,9 +151,10 @@ def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attribute
         return False
     if volume.spec.claim_ref is not None and not is_reserved_for(volume, claim):
         return False
-    wanted_class = (claim.spec.volume_attributes_class_name or "") if attributes_class else ""
-    same_mode = (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
-    return same_mode and (volume.spec.volume_attributes_class_name or "") == wanted_class
+    if (volume.spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
+        return False
+    requested_class = (claim.spec.volume_attributes_class_name or "") if attributes_class else ""
+    return (volume.spec.volume_attributes_class_name or "") == requested_class
 
 
 def _is_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:

@@ -8,7 +8,7 @@ pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -95,7 +95,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     build_node_conflict_fact,
     build_not_enough_space_fact,
     build_unbound_fact,
-    compute_missing_space_shares,
+    compute_space_shortfall,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 from kschedctl.snapshot.delta import Delta
@@ -220,63 +220,79 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
-        shape = args.shape if gates.enabled(CAPACITY_SCORING_GATE.at(gates.release)) else None
-        return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
+        """Build the plugin as of the gates' version. It does not score without the gate for capacity."""
+        scores_capacity = gates.enabled(CAPACITY_SCORING_GATE.at(gates.release))
+        return cls(
+            args.shape if scores_capacity else None,
+            attributes_class=gates.enabled("VolumeAttributesClass"),
+            version=gates.release,
+        )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         return hints.iter_volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
-        """Look up and group the pod's claims. Reject all nodes if a claim cannot be used or must be bound first."""
+        """Look up and group the pod's claims, or skip Filter if there are none.
+
+        A pod with a claim that cannot be used, or that must be bound first, is unresolvable.
+        """
         storage = get_listers(view)
         try:
-            claims = [find_usable_claim(info, storage, *volume[1:]) for volume in iter_claim_volumes(info.pod)]
+            claims = [
+                find_usable_claim(info, storage, claim_volume.claim_name, claim_volume.ephemeral)
+                for claim_volume in iter_claim_volumes(info.pod)
+            ]
         except (NotFoundError, PluginError) as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if not claims:
             return PRE_FILTER_SKIP
-        sorted_claims = group_claims(claims, storage)
-        if sorted_claims.immediate:
-            fact = build_unbound_fact(sorted_claims.immediate, storage)
+        grouped_claims = group_claims(claims, storage)
+        if grouped_claims.immediate:
+            fact = build_unbound_fact(grouped_claims.immediate, storage)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
-        node_names = find_eligible_hostnames(sorted_claims, storage) if self.narrows_by_hostname else None
-        return PreFilterResult(node_names=node_names, state=BindingState(sorted_claims, storage, self.attributes_class))
+        node_names = find_eligible_hostnames(grouped_claims, storage) if self.narrows_by_hostname else None
+        state = BindingState(grouped_claims, storage, self.attributes_class)
+        return PreFilterResult(node_names=node_names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes with errors, then one rejection for each reason."""
+        """Yield rejections of the nodes with errors, then one rejection for each reason."""
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
         for mask, message in volumes.errors:
             yield Rejection(mask, Code.ERROR, message)
         without_error = ~volumes.find_failed_nodes()
-        checks: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], Fact]], ...] = (
-            (volumes.node_conflict, self.reason_node_conflict, build_node_conflict_fact),
-            (volumes.bind_conflict, REASON_BIND_CONFLICT, build_bind_conflict_fact),
-            (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, build_not_enough_space_fact),
-            (volumes.missing, REASON_MISSING, build_missing_fact),
-        )
-        for claim_indices, reason, build_fact in checks:
-            yield Rejection(
-                without_error & (claim_indices != NO_MATCH),
-                Code.UNRESOLVABLE,
-                reason,
-                lambda row, fact=build_fact: fact(volumes, row),  # type: ignore[misc]
-                compute_missing_space_shares(volumes) if build_fact is build_not_enough_space_fact else None,
-            )
+
+        def build_rejection(
+            claim_indices: npt.NDArray[np.int32], reason: str, build_fact: Callable[[PodVolumes, int], Fact]
+        ) -> Rejection:
+            mask = without_error & (claim_indices != NO_MATCH)
+            return Rejection(mask, Code.UNRESOLVABLE, reason, partial(build_fact, volumes))
+
+        yield build_rejection(volumes.node_conflict, self.reason_node_conflict, build_node_conflict_fact)
+        yield build_rejection(volumes.bind_conflict, REASON_BIND_CONFLICT, build_bind_conflict_fact)
+        too_full = build_rejection(volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, build_not_enough_space_fact)
+        yield too_full._replace(distance=compute_space_shortfall(volumes))
+        yield build_rejection(volumes.missing, REASON_MISSING, build_missing_fact)
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
-        """Reuse the state of PreFilter, or skip Score if there is nothing to score."""
+        """Evaluate the claims again as PreFilter does, or skip Score without a shape.
+
+        Old versions also skip it if no volume would be bound on the nodes at `rows`.
+        """
         if not self.shape:
             return PRE_SCORE_SKIP
         state = self.pre_filter(info, view).state
-        is_scored = self.scores_provisioning or (state and state.volumes.is_any_bound(rows))
-        return PreScoreResult(state) if is_scored else PRE_SCORE_SKIP
+        if self.scores_provisioning or (state is not None and state.volumes.is_any_bound(rows)):
+            return PreScoreResult(state)
+        return PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
         """Return the scores (F,) of the capacity that the claims would use, or 0 without a shape."""
@@ -285,14 +301,17 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
 
     def normalize(self, state: BindingState | None, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     # -- Reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
+        """Return the claims and volumes as they are after PreBind, or no changes for a pod without claims."""
         return build_bound_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
+        """Return the claims and volumes as they are assumed before PreBind, or no changes for a pod without claims."""
         return build_assumed_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
@@ -300,33 +319,28 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the claims that would be bound on the node, with their volumes, and those that would be
-        provisioned.
-        """
+        """Return the claims that would be bound on the node with their volumes, and the claims to be provisioned."""
         if state is None:
             return Reservation()
-        bound = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bindings(row)}
-        return Reservation(bound, tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row))))
+        bindings = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bindings(row)}
+        provisions = tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row)))
+        return Reservation(bindings, provisions)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        yield WakeTrigger(
-            "PersistentVolumeClaim",
-            ADD_OR_UPDATE,
-            f"claim {describe_claims(info)} is created or changes, such as by being bound",
-        )
+        claim_change = f"claim {describe_claims(info)} is created or changes, such as by being bound"
+        yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
         yield WakeTrigger("PersistentVolume", ADD_OR_UPDATE, "a PersistentVolume is added or changed")
         yield WakeTrigger("StorageClass", ADD_OR_UPDATE, "a StorageClass is added, or allows other topologies")
-        yield WakeTrigger(
-            "CSIStorageCapacity", ADD_OR_UPDATE, "a CSIStorageCapacity is added, or has room for larger volumes"
-        )
+        more_room = "a CSIStorageCapacity is added, or has room for larger volumes"
+        yield WakeTrigger("CSIStorageCapacity", ADD_OR_UPDATE, more_room)
         yield WakeTrigger("CSINode", ADD_OR_UPDATE, "a CSINode is added, or other in-tree plugins are migrated on it")
         drivers = [volume.csi.driver for volume in info.spec.volumes if volume.csi is not None]
         if drivers:
-            yield WakeTrigger(
-                "CSIDriver", UPDATE, f"driver {join_words(drivers, 'or')} no longer publishes its free storage"
-            )
+            no_longer_published = f"driver {join_words(drivers, 'or')} no longer publishes its free storage"
+            yield WakeTrigger("CSIDriver", UPDATE, no_longer_published)
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """Return the sources of the pod's volumes."""
         return sign_volumes(info)

@@ -85,13 +85,18 @@ BY_NAME = {plugin.name: plugin for plugin in PLUGINS}
 
 def find_in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
     """Return the in-tree plugin of the volume's source, or None if no CSI driver replaces it."""
-    return next((plugin for plugin in PLUGINS if getattr(source, plugin.field) is not None), None)
+    for plugin in PLUGINS:
+        if getattr(source, plugin.field) is not None:
+            return plugin
+    return None
 
 
 def list_migrated_plugins(node: CSINode | None) -> frozenset[str]:
-    """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI."""
+    """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI, none without a CSINode."""
     annotation = node.metadata.annotations.get(MIGRATED_PLUGINS, "") if node else ""
-    return frozenset(annotation.split(",")) if annotation else frozenset()
+    if not annotation:
+        return frozenset()
+    return frozenset(annotation.split(","))
 
 
 def translate_handle(source: Any, zones: str = "") -> str:
@@ -112,11 +117,15 @@ def translate_handle(source: Any, zones: str = "") -> str:
 def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> str:
     """Return the CSI volume handle of an in-tree PersistentVolume. Raises TranslationError."""
     labels = volume.metadata.labels
-    return translate_handle(getattr(volume.spec, plugin.field), labels.get(BETA_ZONE) or labels.get(ZONE, ""))
+    zones = labels.get(BETA_ZONE) or labels.get(ZONE, "")
+    return translate_handle(getattr(volume.spec, plugin.field), zones)
 
 
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
-    """Return the node affinity of the CSI volume, with the driver's own zone label instead of the common one."""
+    """Return the node affinity of the CSI volume, with the driver's own zone label instead of the common one.
+
+    A zone that only the volume's labels name is added to the affinity. None means no restriction.
+    """
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
         return affinity
@@ -125,11 +134,11 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
     if _has_values(terms, zone):
         terms = _rename_key(terms, zone, plugin.topology_key)
     else:
-        zones = {z.strip() for z in volume.metadata.labels.get(zone, "").split(ZONE_DELIMITER)} - {""}
+        zones = {name.strip() for name in volume.metadata.labels.get(zone, "").split(ZONE_DELIMITER)} - {""}
         if zones:
-            requirement = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
+            in_zones = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
             terms = tuple(
-                replace(term, match_expressions=(*term.match_expressions, requirement))
+                replace(term, match_expressions=(*term.match_expressions, in_zones))
                 for term in terms or (NodeSelectorTerm(),)
             )
     if region == BETA_REGION and _has_values(terms, region):
@@ -138,7 +147,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
 
 
 def _find_topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the zone and region labels that a volume uses.
+    """Return the zone and region labels that a volume uses, or the stable ones if it uses none.
 
     Labels in its affinity take precedence over those on the volume, and the stable labels over the beta ones.
     """
@@ -153,37 +162,42 @@ def _find_topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str,
 
 def _has_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
     """Return whether a term has a requirement on the key with values."""
-    return any(r.key == key and r.values for term in terms for r in term.match_expressions)
+    requirements = (requirement for term in terms for requirement in term.match_expressions)
+    return any(requirement.key == key and requirement.values for requirement in requirements)
 
 
 def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms with a key of their requirements renamed."""
-    return tuple(
-        replace(
-            term,
-            match_expressions=tuple(replace(r, key=new) if r.key == old else r for r in term.match_expressions),
-        )
-        for term in terms
-    )
+    """Return the terms with the key `old` in their matchExpressions renamed to `new`."""
+    renamed_terms = []
+    for term in terms:
+        expressions = [
+            replace(requirement, key=new) if requirement.key == old else requirement
+            for requirement in term.match_expressions
+        ]
+        renamed_terms.append(replace(term, match_expressions=tuple(expressions)))
+    return tuple(renamed_terms)
 
 
 def _translate_gce_handle(name: str, zones: str) -> str:
-    """Return the handle of a disk in one zone, in a region of several zones, or in an unknown zone."""
-    parts = zones.split(ZONE_DELIMITER)
-    if len(parts) > 1:
-        return f"projects/{_GCE_UNKNOWN}/regions/{_find_gce_region(parts)}/disks/{name}"
-    return f"projects/{_GCE_UNKNOWN}/zones/{parts[0] or _GCE_UNKNOWN}/disks/{name}"
+    """Return the handle of a disk in one zone, in a region of several zones, or in an unknown zone.
+
+    Raises TranslationError if the zones have no region in common.
+    """
+    zone_list = zones.split(ZONE_DELIMITER)
+    if len(zone_list) > 1:
+        return f"projects/{_GCE_UNKNOWN}/regions/{_find_gce_region(zone_list)}/disks/{name}"
+    return f"projects/{_GCE_UNKNOWN}/zones/{zones or _GCE_UNKNOWN}/disks/{name}"
 
 
 def _find_gce_region(zones: list[str]) -> str:
     """Return the region that all the zones have in common. Raises TranslationError."""
     regions = set()
     for zone in zones:
-        parts = zone.split("-")
-        if len(parts) != 3:
+        region, _, _ = zone.rpartition("-")
+        if zone.count("-") != 2:
             problem = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
             raise TranslationError(f"failed to get region from zones: {problem}")
-        regions.add("-".join(parts[:2]))
+        regions.add(region)
     if len(regions) != 1:
         regions_text = " ".join(f"{region}:{{}}" for region in sorted(regions))
         problem = f"multiple or no regions gotten from zones, got: map[{regions_text}]"
@@ -241,12 +255,15 @@ class CSINodes:
         return mask
 
     def find_limits(self, driver: str) -> Limits:
-        """Return the number of volumes (N,) that the driver can attach, or NO_LIMIT."""
+        """Return the number of volumes (N,) that the driver can attach to each node, or NO_LIMIT."""
         return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
     def find_nodes_with_driver(self, driver: str) -> Bools:
-        """Return a mask (N,) of the nodes on which the driver is installed."""
-        return np.array([driver in (d.name for d in node.spec.drivers) if node else False for node in self.nodes])
+        """Return a mask (N,) of the nodes on which the driver is installed according to their CSINode."""
+        return np.array(
+            [node is not None and any(entry.name == driver for entry in node.spec.drivers) for node in self.nodes],
+            np.bool_,
+        )
 
     def find_migrated_nodes(self, plugin: str) -> Bools:
         """Return a mask (N,) of the nodes that use the in-tree plugin's volumes through CSI."""
@@ -257,8 +274,12 @@ class CSINodes:
         """The number of volumes (N,) that each driver can attach, by driver."""
         limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
-            for driver in node.spec.drivers if node else ():
-                if driver.allocatable is not None and driver.allocatable.count is not None:
-                    none = np.full(len(self.nodes), NO_LIMIT)
-                    limits.setdefault(driver.name, none)[row] = driver.allocatable.count
+            if node is None:
+                continue
+            for driver in node.spec.drivers:
+                if driver.allocatable is None or driver.allocatable.count is None:
+                    continue
+                if driver.name not in limits:
+                    limits[driver.name] = np.full(len(self.nodes), NO_LIMIT)
+                limits[driver.name][row] = driver.allocatable.count
         return limits

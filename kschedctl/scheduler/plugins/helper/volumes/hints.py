@@ -48,29 +48,34 @@ LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
-    """Yield the kinds of storage objects whose unread objects could change the answers for the pod's volumes."""
+    """Yield the kinds of storage objects whose unread objects could change the results for the pod's volumes."""
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
-        for kind in ["PersistentVolumeClaim"] if claim is None else _iter_kinds_behind_claim(claim, listers):
+        if claim is None:
+            yield Dependency("PersistentVolumeClaim", Effect.REFUSES)
+            continue
+        for kind in _iter_kinds_behind_claim(claim, listers):
             yield Dependency(kind, Effect.REFUSES)
 
 
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
-    """Yield the kinds on which the answers for an existing claim depend."""
+    """Yield the kinds on which the results for an existing claim depend.
+
+    For a bound claim these are the kinds behind its volume, otherwise those by which it gets one.
+    """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
         if volume is None:
             yield "PersistentVolume"
         elif find_in_tree_plugin(volume.spec) is not None:
-            yield "CSINode"  # says whether the node uses it through CSI
+            yield "CSINode"  # says whether the node uses the volume through CSI
         return
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     if storage_class is None:
-        gets_default_class = (
-            claim.spec.storage_class_name is None
-        )  # then the default class counts, when the claim is created
-        yield from ["StorageClass"] * (bool(class_name) or gets_default_class)
+        gets_default_class = claim.spec.storage_class_name is None
+        if class_name or gets_default_class:
+            yield "StorageClass"
     elif storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         yield "PersistentVolume"
         driver = listers.drivers.get(storage_class.provisioner)
@@ -107,27 +112,34 @@ def is_schedulable_after_csi_node_change(info: PodInfo, change: ChangedObject, v
     """Return whether the CSINode is new or migrated different in-tree plugins than before."""
     if change.old is None:
         return True
-    old, new = (node.metadata.annotations.get(MIGRATED_PLUGINS, "") for node in (change.old, change.new))
-    return bool(old != new)
+    old_plugins = change.old.metadata.annotations.get(MIGRATED_PLUGINS, "")
+    new_plugins = change.new.metadata.annotations.get(MIGRATED_PLUGINS, "")
+    return bool(old_plugins != new_plugins)
 
 
 def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the driver of an in-line volume of the pod stopped publishing its free capacity."""
     drivers = {volume.csi.driver for volume in info.spec.volumes if volume.csi is not None}
-    stopped_tracking = change.old.spec.storage_capacity and not change.new.spec.storage_capacity
-    return change.new.metadata.name in drivers and bool(stopped_tracking)
+    if change.new.metadata.name not in drivers:
+        return False
+    return bool(change.old.spec.storage_capacity) and not change.new.spec.storage_capacity
 
 
 def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the pool of storage is new or allows larger volumes than before."""
+    """Return whether the pool of storage is new or allows larger volumes than before.
+
+    A pool of unknown size counts as smaller than any other.
+    """
     if change.old is None:
         return True
-    old, new = _parse_max_volume_size(change.old), _parse_max_volume_size(change.new)
-    return new is not None and (old is None or new > old)
+    old_size, new_size = _parse_max_volume_size(change.old), _parse_max_volume_size(change.new)
+    if new_size is None:
+        return False
+    return old_size is None or new_size > old_size
 
 
 def is_schedulable_after_storage_class_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the class binds its claims when their first consumer is scheduled."""
+    """Return whether the added class binds its claims when their first consumer is scheduled."""
     return bool(change.new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
@@ -154,8 +166,8 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
     """Yield the events that VolumeZone registers."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, is_schedulable_after_storage_class_added)
     yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    claim_events = ADD_OR_UPDATE if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
-    yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
+    claim_actions = ADD_OR_UPDATE if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
+    yield ClusterEventWithHint("PersistentVolumeClaim", claim_actions, is_schedulable_after_named_claim_change)
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
 
 
@@ -166,35 +178,39 @@ def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) ->
     """
     if claim.metadata.namespace != info.namespace:
         return False
-    volumes = iter_claim_volumes(info.pod)
-    return any(
-        claim_volume.claim_name == claim.metadata.name and (ephemeral or not claim_volume.ephemeral)
-        for claim_volume in volumes
-    )
+    for claim_volume in iter_claim_volumes(info.pod):
+        if claim_volume.claim_name == claim.metadata.name and (ephemeral or not claim_volume.ephemeral):
+            return True
+    return False
 
 
 def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
-    """Return the size in bytes of the largest volume that the pool allows. Raises InputError."""
+    """Return the size in bytes of the largest volume that the pool allows, or None if it is unknown.
+
+    This is the free capacity if no maximum is published. Raises InputError.
+    """
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    location = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-    return None if text is None else parse_size(text, "CSIStorageCapacity", location).value()
+    if text is None:
+        return None
+    name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
+    return parse_size(text, "CSIStorageCapacity", name).value()
 
 
 def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
-    """Return the volume's zone and region labels with their values.
-
-    Labels with an empty value among them are ignored.
-    """
-    topologies = []
+    """Return the volume's zone and region labels, each with its values. A label with an empty value is ignored."""
+    labels = []
     for key in TOPOLOGY_LABELS:
         values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
         if all(values):
-            topologies.append((key, frozenset(values)))
-    return topologies
+            labels.append((key, frozenset(values)))
+    return labels
 
 
 def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    """Describe the pod's claims by their names, or return "of the pod" if there are none."""
+    """Describe the pod's claims by their names, or return "of the pod" if there are none.
+
+    Without `ephemeral`, claims that are created for the pod are left out.
+    """
     names = [
         claim_volume.claim_name
         for claim_volume in iter_claim_volumes(info.pod)

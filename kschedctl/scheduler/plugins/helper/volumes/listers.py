@@ -64,7 +64,8 @@ class ClassVolumes(NamedTuple):
     def from_volumes(cls, volumes: Sequence[PersistentVolume]) -> Self:
         """Compute the sizes of the volumes and their order."""
         sizes = tuple(to_billionths(parse_volume_storage(volume)) for volume in volumes)
-        return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
+        by_size = sorted(range(len(sizes)), key=lambda i: sizes[i])
+        return cls(tuple(volumes), sizes, tuple(by_size))
 
 
 class StoragePool(NamedTuple):
@@ -88,15 +89,17 @@ class StoragePool(NamedTuple):
         Raises InputError.
         """
         name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-        free, largest = (
-            None if text is None else parse_size(text, "CSIStorageCapacity", name).value()
-            for text in (capacity.capacity, capacity.maximum_volume_size)
-        )
+        free = largest = None
+        if capacity.capacity is not None:
+            free = parse_size(capacity.capacity, "CSIStorageCapacity", name).value()
+        if capacity.maximum_volume_size is not None:
+            largest = parse_size(capacity.maximum_volume_size, "CSIStorageCapacity", name).value()
         try:
-            access = topology.find_selected_nodes(selector_from_api(capacity.node_topology))
+            selector = selector_from_api(capacity.node_topology)
         except SelectorError:
-            access = topology.find_selected_nodes(NOTHING)
-        return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))
+            selector = NOTHING
+        rows = np.flatnonzero(topology.find_selected_nodes(selector))
+        return cls(capacity, limit=free if largest is None else largest, free=free or 0, rows=rows)
 
 
 class Listers:
@@ -124,13 +127,13 @@ class Listers:
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
     def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """Replace the claim or volume of the same name."""
+        """Store the claim or volume in place of the one with its name, if there is one."""
         if isinstance(obj, PersistentVolumeClaim):
             self.claims[obj.metadata.namespace, obj.metadata.name] = obj
         else:
-            before = self.volumes.get(obj.metadata.name)
+            previous = self.volumes.get(obj.metadata.name)
             self.volumes[obj.metadata.name] = obj
-            self._replace_in_class(before, obj)
+            self._replace_in_class(previous, obj)
 
     def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the list of its class, or drop all lists if its class or size changed."""
@@ -165,13 +168,12 @@ class Listers:
         return self.objects.index(StoragePool, self._group_pools, "CSIStorageCapacity", of=(self.topology,))
 
     def _group_pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
-        """Group the pools by storage class."""
-        storage_pools: dict[str, list[StoragePool]] = {}
+        """Resolve the pools and group them by storage class. Raises InputError."""
+        by_class: dict[str, list[StoragePool]] = {}
         for capacity in capacities:
-            storage_pools.setdefault(capacity.storage_class_name, []).append(
-                StoragePool.from_capacity(capacity, self.topology)
-            )
-        return {name: tuple(pools) for name, pools in storage_pools.items()}
+            pool = StoragePool.from_capacity(capacity, self.topology)
+            by_class.setdefault(capacity.storage_class_name, []).append(pool)
+        return {name: tuple(pools) for name, pools in by_class.items()}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         """Return a claim. Raises NotFoundError."""
@@ -193,10 +195,13 @@ class Listers:
 
 
 def get_listers(view: Fork) -> Listers:
-    """Return the listers of a fork, created on first use."""
-    migrates = view.settings.migrates_portworx
+    """Return the listers of a fork, created on first use and kept up to date."""
+    migrates_portworx = view.settings.migrates_portworx
     return view.objects.follow(
-        Listers, lambda: Listers(view.objects, view.nodes, migrates), "PersistentVolumeClaim", "PersistentVolume"
+        Listers,
+        lambda: Listers(view.objects, view.nodes, migrates_portworx),
+        "PersistentVolumeClaim",
+        "PersistentVolume",
     )
 
 
@@ -213,7 +218,7 @@ def _index_by_namespace(
 
 
 def _group_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
-    """Group the volumes by storage class."""
+    """Group the volumes by storage class. Raises InputError for an invalid size."""
     by_class: dict[str, list[PersistentVolume]] = {}
     for volume in volumes:
         by_class.setdefault(get_volume_class(volume), []).append(volume)
@@ -226,8 +231,10 @@ def _index_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
 
 
 def _set_default_binding_mode(class_: StorageClass) -> StorageClass:
-    """Return the class with the binding mode that the API server sets by default."""
-    return class_ if class_.volume_binding_mode else replace(class_, volume_binding_mode="Immediate")
+    """Return the class with the binding mode that the API server sets if there is none."""
+    if class_.volume_binding_mode:
+        return class_
+    return replace(class_, volume_binding_mode="Immediate")
 
 
 # -- claims of a pod ----------------------------------------------------------------------------------------------
@@ -245,12 +252,13 @@ class ClaimVolume(NamedTuple):
 def iter_claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
     """Yield the volumes of the pod that use claims, in the pod's order."""
     for volume in pod.spec.volumes:
-        if named := find_claim_volume(pod, volume):
-            yield named
+        claim_volume = find_claim_volume(pod, volume)
+        if claim_volume is not None:
+            yield claim_volume
 
 
 def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
-    """Return the claim that the volume uses, or None if it uses none."""
+    """Return the volume with the name of the claim that it uses, or None if it uses none."""
     if volume.persistent_volume_claim is not None:
         return ClaimVolume(volume, volume.persistent_volume_claim.claim_name, ephemeral=False)
     if volume.ephemeral is not None:
@@ -259,16 +267,17 @@ def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
 
 
 def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """Raise PluginError unless the claim was created for the pod."""
+    """Raise PluginError unless the pod is the controller of the claim, which was then created for the pod."""
     controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {format_claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
 def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
-    """Return the claim if pods can use it.
+    """Return the pod's claim of this name if the pod can use it.
 
-    Raises NotFoundError if it does not exist, and PluginError if it is lost, being deleted, or not the pod's own.
+    Raises NotFoundError if it does not exist, and PluginError if it is lost or being deleted. An `ephemeral` claim must
+    have been created for the pod.
     """
     try:
         claim = storage.claim(info.namespace, name)
@@ -316,13 +325,18 @@ def parse_volume_storage(volume: PersistentVolume) -> Quantity | None:
 
 
 def to_billionths(quantity: Quantity | None) -> int:
-    """Return a quantity in billionths, the finest unit of quantities, because integers are fast to compare."""
-    return quantity.mantissa * 10 ** (quantity.scale + 9) if quantity else 0
+    """Return a quantity in billionths, or 0 for None. They are the finest unit, and integers are fast to compare."""
+    if quantity is None:
+        return 0
+    billionths: int = quantity.mantissa * 10 ** (quantity.scale + 9)
+    return billionths
 
 
 def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
     """Return the storage amount of the resources, or None if there is none. Raises InputError."""
-    return parse_size(resources["storage"], kind, name) if "storage" in resources else None
+    if "storage" not in resources:
+        return None
+    return parse_size(resources["storage"], kind, name)
 
 
 def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:

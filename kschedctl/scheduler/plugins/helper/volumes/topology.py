@@ -21,22 +21,23 @@ class VolumeReachability:
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes
-        self._codes: dict[str, dict[str, int]] = {}
-        self._rows: dict[VolumeNodeAffinity | None, Rows] = {}
+        self._codes_by_value: dict[str, dict[str, int]] = {}
+        """The code of each value of a label, by label key."""
+        self._rows_by_affinity: dict[VolumeNodeAffinity | None, Rows] = {}
 
     def find_reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
         """Return the rows of the nodes from which a volume with this affinity can be used.
 
         A volume without an affinity can be used from all nodes. Like upstream, ignore `matchFields`.
         """
-        if affinity not in self._rows:
+        if affinity not in self._rows_by_affinity:
             mask = np.ones(len(self.nodes), np.bool_)
             if affinity is not None and affinity.required is not None:
                 # A term with an error matches no node. `selector` holds the matchExpressions only.
                 valid_terms = [term for term in compile_node_selector(affinity.required).terms if not term.errors]
                 mask = self._find_nodes_selected_by_any([term.selector for term in valid_terms])
-            self._rows[affinity] = np.flatnonzero(mask)
-        return self._rows[affinity]
+            self._rows_by_affinity[affinity] = np.flatnonzero(mask)
+        return self._rows_by_affinity[affinity]
 
     def find_reachable_nodes(self, affinity: VolumeNodeAffinity | None) -> Bools:
         """Return a mask (N,) of the nodes from which a volume with this affinity can be used."""
@@ -47,7 +48,7 @@ class VolumeReachability:
     def find_allowed_nodes(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
         """Return a mask (N,) of the nodes in the topologies that a storage class allows.
 
-        Without terms all nodes are allowed. An empty term allows none.
+        Without terms all nodes are allowed. An empty or invalid term allows none.
         """
         if not terms:
             return np.ones(len(self.nodes), np.bool_)
@@ -77,14 +78,15 @@ class VolumeReachability:
 
         The requirement is evaluated once per value of the label, and once for its absence (code -1, the last entry).
         """
-        column = self.nodes.label(requirement.key)
-        met = np.zeros(len(column.values) + 1, np.bool_)
-        if requirement.operator in _EQUALITY:
-            codes = self._codes.setdefault(requirement.key, {})
-            if len(codes) < len(column.values):
-                codes.update({value: code for code, value in enumerate(column.values)})
-            met[[codes[value] for value in requirement.values if value in codes]] = True
+        key = requirement.key
+        column = self.nodes.label(key)
+        is_met = np.zeros(len(column.values) + 1, np.bool_)
+        if requirement.operator in _EQUALITY:  # looked up, since there may be as many values as nodes
+            if key not in self._codes_by_value:
+                self._codes_by_value[key] = {value: code for code, value in enumerate(column.values)}
+            codes = self._codes_by_value[key]
+            is_met[[codes[value] for value in requirement.values if value in codes]] = True
         else:
-            met[:-1] = [requirement.matches({requirement.key: value}) for value in column.values]
-            met[-1] = requirement.matches({})
-        return met[column.codes]
+            is_met[:-1] = [requirement.matches({key: value}) for value in column.values]
+            is_met[-1] = requirement.matches({})
+        return is_met[column.codes]
