@@ -69,7 +69,7 @@ def test_unschedulable_by_reason() -> None:
         ("unschedulable", "warning", "Pod d/big"),
         ("unschedulable", "warning", "Pod d/gpu"),
     ]
-    assert found.findings[0].message.startswith("with 1 other: Insufficient cpu (n2")
+    assert found.findings[0].message.startswith("with 1 other: needs 9 CPUs; the most free is 4, on n2")
 
 
 @pytest.mark.parametrize(
