@@ -82,7 +82,8 @@ class OperatorResource(Struct, frozen=True):
     """The pods by which Kueue admits the resource."""
 
     def __post_init__(self) -> None:
-        spec, status = self.spec, self.status
+        spec = self.spec
+        status = self.status
         if isinstance(spec, Mapping):
             _set_field(self, "expected_pods", count_requested_pods(spec))
             _set_field(self, "pod_sets", read_pod_sets(spec, self.metadata.annotations))
@@ -135,7 +136,8 @@ def is_custom_group(group: str) -> bool:
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
     """Build the struct of a document that may create pods, or return None if its metadata is invalid."""
-    spec, status = document.get("spec"), document.get("status")
+    spec = document.get("spec")
+    status = document.get("status")
     metadata_fields = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
     try:
         metadata = convert_builtins(metadata_fields, ObjectMeta)
@@ -228,7 +230,8 @@ def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
     """Return the text of the first field that has one, in the status or its application's or job's status, or ""."""
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:
-            if isinstance(text := holder.get(field), str) and text:
+            text = holder.get(field)
+            if isinstance(text, str) and text:
                 return text
     return ""
 

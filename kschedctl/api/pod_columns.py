@@ -39,8 +39,10 @@ class PodTexts(NamedTuple):
     @classmethod
     def from_pod(cls, pod: Pod) -> PodTexts:
         """Collect the texts that differ between pods of a template."""
-        meta, status = pod.metadata, pod.status
-        scheduled, disrupted = get_condition(pod, "PodScheduled"), get_condition(pod, "DisruptionTarget")
+        meta = pod.metadata
+        status = pod.status
+        scheduled = get_condition(pod, "PodScheduled")
+        disrupted = get_condition(pod, "DisruptionTarget")
         return cls(
             meta.uid,
             pod.spec.node_name,

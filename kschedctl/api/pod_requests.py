@@ -268,7 +268,8 @@ def is_resize_deferred(pod: Pod) -> bool:
 
 def revert_resize(pod: Pod) -> Pod:
     """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec."""
-    spec, status = pod.spec, pod.status
+    spec = pod.spec
+    status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
 
     def revert_container(container: Container) -> Container:

@@ -43,8 +43,10 @@ class PodTable(Sequence[Pod]):
     """
 
     def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodTextColumns) -> None:
-        self.templates, self.template = templates, template
-        self.names, self.columns = names, columns
+        self.templates = templates
+        self.template = template
+        self.names = names
+        self.columns = columns
         self._built_pods: dict[int, Pod] = {}
 
     @property
@@ -366,7 +368,8 @@ def _set_namespace(pod: Pod, namespace: str) -> Pod:
 
 def extract_template(pod: Pod) -> Pod:
     """Return the part of a pod that it shares with the other pods of its template and that scheduling reads."""
-    meta, status = pod.metadata, pod.status
+    meta = pod.metadata
+    status = pod.status
     return Pod(
         PodMeta(
             namespace=meta.namespace,

@@ -297,7 +297,8 @@ def _build_stateful_pods(
     workload: StatefulSet, namespace: str
 ) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
     """Build a StatefulSet's pods with their ordinals and labels, and a claim per pod and volume claim template."""
-    spec, name = workload.spec, workload.metadata.name
+    spec = workload.spec
+    name = workload.metadata.name
     pods: list[Pod] = []
     claims: list[PersistentVolumeClaim] = []
     for ordinal in range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas)):

@@ -233,7 +233,7 @@ TABLE = (
             "Simulation": "commands.simulate.page:build_simulation_page",
             "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
-        html_widgets={"Simulation": "commands.simulate.html_widgets:build_simulation_widgets"},
+        html_widgets={"Simulation": "commands.simulate.page:build_simulation_widgets"},
     ),
     CommandEntry(
         "version",

@@ -110,7 +110,8 @@ def _describe_reason(number: int, reason: str) -> str:
     """Describe the reason why a number of nodes do not fit, in REASON_WORDS or else in upstream's words."""
     prefix, _, resource = reason.partition("Insufficient ")
     if resource and not prefix:
-        singular, plural = f"lacks {resource}", f"lack {resource}"
+        singular = f"lacks {resource}"
+        plural = f"lack {resource}"
     else:
         singular, plural = REASON_WORDS.get(reason, (reason, reason))
     return f"{number:,} {singular if number == 1 else plural}"

@@ -115,7 +115,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         (("consolidate", "--demo", "--autoscaler", "mine"), "karpenter"),
         (("provision", "--demo"), "no NodePools of Karpenter"),
         (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
-        (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "not SETTING=VALUE"),
+        (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "needs SETTING=VALUE"),
         (("provision", "-f", "CLUSTER", "--karpenter", "preferencePolicy=Maybe"), "preferencePolicy"),
         (("provision", "-f", "CLUSTER", "--instance-types", "nowhere.json"), "nowhere.json"),
         (("provision", "-f", "CLUSTER", "--instance-types", "CLUSTER"), "no instance types"),

@@ -144,7 +144,8 @@ def _parse_readable_amounts(resources: Resources) -> Quantities:
 
 def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
     """Validate the name and value of a resource amount. Upstream: ValidateResourceQuantityValue."""
-    yield from _validate_pod_resource_name(name, path) if of_pod else validate_container_resource_name(name, path)
+    validate_name = _validate_pod_resource_name if of_pod else validate_container_resource_name
+    yield from validate_name(name, path)
     if amount < parse("0"):
         yield invalid(path, str(amount), "must be greater than or equal to 0")
     if (name in _QUOTA_COUNTS or is_extended(name)) and amount.milli_value() % 1000:

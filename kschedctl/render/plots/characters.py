@@ -9,8 +9,17 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kschedctl.render.plots import CHARACTERS, check_installed
-from kschedctl.render.plots.axes import AxisScale, build_scale
-from kschedctl.render.plots.plot import Plot, PlotKind, Point, build_line, compute_totals, format_number, shorten_middle
+from kschedctl.render.plots.plot import (
+    AxisScale,
+    Plot,
+    PlotKind,
+    Point,
+    build_line,
+    build_scale,
+    compute_totals,
+    format_number,
+    shorten_middle,
+)
 from kschedctl.text.printable import printable
 
 HEIGHT, WIDEST = 16, 100

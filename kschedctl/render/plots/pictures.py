@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from kschedctl.render.plots import PICTURES, check_installed
-from kschedctl.render.plots.axes import AxisScale, build_scale
 from kschedctl.render.plots.plot import (
+    AxisScale,
     Plot,
     PlotKind,
     Point,
     build_line,
+    build_scale,
     compute_totals,
     describe_plot,
     format_number,
