@@ -22,6 +22,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+from kschedctl.text.amounts import spell_age
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
@@ -48,8 +49,10 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
     yield paragraph(workload, Marked("Not created:", Tone.BAD), not_created.headline)
     shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
-        more = failure.message if number else ""  # the headline has that of the first
-        yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
+        if number == 0:  # its message is in the headline
+            yield paragraph(Marked(_describe_source(failure), Tone.FAINT), "")
+        else:
+            yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
     yield from _iter_fixes([not_created])
@@ -57,7 +60,7 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
 
 def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
     """Yield the fixes with their commands, without repetitions."""
-    fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
+    fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         yield from map(Command, fix.commands)
@@ -68,7 +71,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
-    commands = [command for lacking in shown_workloads for command in style.commands.get(lacking.workload, ())]
+    commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *_iter_fixes(shown_workloads),
@@ -90,7 +93,7 @@ def _describe_source(failure: CreationFailure) -> str:
         description += f", {failure.times:,} times"
     if failure.age:
         last = "last " if failure.times > 1 else ""
-        description += f", {last}{failure.age} ago"
+        description += f", {last}{spell_age(failure.age)} ago"
     return description
 
 
@@ -111,20 +114,24 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
     """Build lines about a single object, or about the few that hold a workload back."""
-    return tuple(
-        block
-        for entry in waiting
-        for block in (*map(paragraph, _iter_holder_lines(entry)), *iter_admission_fix_lines(entry.fixes))
-    )
+    blocks: list[Paragraph | Command] = []
+    for entry in waiting:
+        blocks += map(paragraph, _iter_holder_lines(entry))
+        blocks += iter_admission_fix_lines(entry.fixes)
+    return tuple(blocks)
 
 
 def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
     """Yield the lines about fixes for a Workload: each with its costs and its commands."""
     for fix in fixes:
-        label = "Not verified:" if fix.needs_values else "Fix:" if fix.holds else "Not enough:"
-        drawbacks = "; ".join(fix.drawbacks)
-        but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
-        yield paragraph(Marked(label, Tone.STRONG), f"{fix.summary}," if but else fix.summary, *but)
+        if fix.needs_values:
+            label = Marked("Not verified:", Tone.STRONG)
+        else:
+            label = Marked("Fix:" if fix.holds else "Not enough:", Tone.STRONG)
+        if fix.drawbacks:
+            yield paragraph(label, f"{fix.summary},", Marked(f"but {'; '.join(fix.drawbacks)}", Tone.WARNING))
+        else:
+            yield paragraph(label, fix.summary)
         yield from map(Command, fix.commands)
 
 

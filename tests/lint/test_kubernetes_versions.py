@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api.kinds import KINDS, LIFECYCLES
-from kschedctl.api.validation.unknown_fields import fields_by_type
+from kschedctl.api.validation.unknown_fields import get_fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES, read_example
@@ -74,7 +74,13 @@ def make_object(api_version: str, kind: str) -> dict[str, Any]:
         ("1.36", "scheduling.k8s.io/v1alpha1", "Workload", "api-version-removed", "was removed in 1.36"),
         ("1.35", "resource.k8s.io/v1beta1", "DeviceClass", "api-version-deprecated", "since 1.35 and goes with 1.38"),
         ("1.33", "resource.k8s.io/v1", "ResourceSlice", "api-needs-version", "resource.k8s.io/v1 needs 1.34"),
-        ("1.33", "resource.k8s.io/v1beta1", "ResourceClaim", "api-needs-version", "needs 1.34, as resource.k8s.io/v1"),
+        (
+            "1.33",
+            "resource.k8s.io/v1beta1",
+            "ResourceClaim",
+            "api-needs-version",
+            "from 1.34 on, ResourceClaim is served as resource.k8s.io/v1",
+        ),
         ("1.34", "resource.k8s.io/v1beta2", "ResourceClaim", "api-needs-version", "is off by default in 1.34"),
         ("1.35", "scheduling.k8s.io/v1alpha2", "PodGroup", "api-needs-version", "needs 1.36, where it is off"),
     ],
@@ -150,7 +156,7 @@ def test_the_fields_are_those_of_pods() -> None:
     for field in FIELDS["Pod"]:
         kind = "Pod"
         for step in () if field.path in gone else field.path.replace("[]", "").split("."):
-            kind = fields_by_type()[kind][step]
+            kind = get_fields_by_type()[kind][step]
 
 
 def test_fields_have_gates_that_are_known() -> None:

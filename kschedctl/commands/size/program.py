@@ -1,6 +1,7 @@
 """The packing program: groups of similar pods, their requests, and the shapes that take them, as numbers.
 
-Relations between pods, such as spreading across zones, are left to the replays.
+Relations between pods, such as spreading across zones, are left to the replays. `PlainPacking` finds node sets without
+a solver: mostly nodes of one shape, and others for the pods that do not fit on it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +46,8 @@ class Cut(NamedTuple):
 
     def is_satisfied(self, nodes: Table) -> Bools:
         """Return which sets of shape (..., S) satisfy the cut, as an array of shape (...)."""
-        enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
-        return enough
+        is_enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
+        return is_enough
 
 
 class StartingSets(NamedTuple):
@@ -116,13 +118,20 @@ class PackingProgram:
 
     def restrict_to(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
         """Return a program for the waiting pods, with the shapes that take each of them now."""
-        groups: dict[tuple[int, tuple[str, ...]], int] = {}
-        group_of = {
-            key: groups.setdefault((self.group_of[key], takers), len(groups)) for key, takers in takers_by_pod.items()
-        }
-        kept = [group for group, _ in groups]
-        takes = np.array([np.isin(self.names, takers) for _, takers in groups], np.bool_)
-        return replace(self, requested=self.requested[kept], takes=takes, apart=self.apart[kept], group_of=group_of)
+        # Pods of a group that are taken by different shapes now form new groups.
+        new_groups: dict[tuple[int, tuple[str, ...]], int] = {}
+        group_of: dict[str, int] = {}
+        for key, takers in takers_by_pod.items():
+            group_of[key] = new_groups.setdefault((self.group_of[key], takers), len(new_groups))
+        old_groups = [group for group, _ in new_groups]
+        takes = np.array([np.isin(self.names, takers) for _, takers in new_groups], np.bool_)
+        return replace(
+            self,
+            requested=self.requested[old_groups],
+            takes=takes,
+            apart=self.apart[old_groups],
+            group_of=group_of,
+        )
 
     def prefer_shapes(self, names: Iterable[str]) -> Bools:
         """Return which shapes each group may use (G, S).
@@ -140,9 +149,8 @@ class PackingProgram:
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
-            dominates = (
-                (self.offered >= self.offered[shape]).all(axis=1) & (self.costs <= self.costs[shape]) & is_undominated
-            )
+            dominates = is_undominated & (self.costs <= self.costs[shape])
+            dominates &= (self.offered >= self.offered[shape]).all(axis=1)
             dominates &= (takes >= takes[:, [shape]]).all(axis=0)
             dominates[shape] = False
             is_undominated[shape] = not dominates.any()
@@ -156,14 +164,19 @@ class PackingProgram:
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
-            requested, offered = self.requested[:, resource, None], np.maximum(self.offered[:, resource], 1)
+            requested = self.requested[:, resource, None]
+            offered = np.maximum(self.offered[:, resource], 1)
             share = np.where(self.takes, np.minimum(requested / offered, 1.0), 0.0)
             measures.append(share)
+
+            # A dual feasible function for each number k: a share x counts as x if (k + 1) x is whole, and otherwise as
+            # floor((k + 1) x) / k. If k + 1 pods do not fit on a node, each then fills 1 / k of it.
             for k in range(1, MAX_FILL_STEPS + 1):
                 whole, remainder = np.divmod((k + 1) * requested, offered)
-                steps = np.where(self.takes, np.where(remainder == 0, share, np.minimum(whole / k, 1.0)), 0.0)
-                if (steps > share).any():
-                    measures.append(steps)
+                rounded_share = np.where(remainder == 0, share, np.minimum(whole / k, 1.0))
+                fill = np.where(self.takes, rounded_share, 0.0)
+                if (fill > share).any():
+                    measures.append(fill)
         return measures
 
     def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
@@ -172,6 +185,7 @@ class PackingProgram:
         minimum = np.zeros(len(self.names))
         for measure in self.measures:
             minimum = np.maximum(minimum, (measure * pods_on_shape).sum(axis=0))
+        # Pods that may not share a node need a node each.
         minimum = np.maximum(minimum, (self.apart[:, None] * pods_on_shape).max(axis=0, initial=0.0))
         needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)
         return np.maximum(needed, pods_on_shape.any(axis=0))
@@ -186,27 +200,32 @@ def build_program(
     """
     names = tuple(row_by_shape)
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
+
+    # Group the pods by requests, takers and the key of pods that exclude each other.
     groups: dict[Hashable, int] = {}
     requested: list[Amounts] = []
     takes: list[list[bool]] = []
     apart: list[bool] = []
     group_of: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
-    for key, taking in takers.items():
+    for key, pod_takers in takers.items():
         number = int(view.pods.info[view.pods.index[key]])
         exclusion_key = exclusion_keys[number]
-        group = groups.setdefault((view.requests[number].tobytes(), taking, exclusion_key), len(groups))
-        if group == len(requested):
+        group_key = view.requests[number].tobytes(), pod_takers, exclusion_key
+        if group_key not in groups:
+            groups[group_key] = len(groups)
             requested.append(view.requests[number])
-            takes.append([name in taking for name in names])
+            takes.append([name in pod_takers for name in names])
             apart.append(exclusion_key is not None)
-        group_of[key] = group
+        group_of[key] = groups[group_key]
+
     amounts = np.array(requested, np.int64).reshape(len(groups), view.requests.shape[1])
     amounts[:, view.resources[PODS]] = 1
     fits = np.array(takes, np.bool_).reshape(len(groups), len(names))
-    fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)  # where other pods may let it in, too
+    # Takers include shapes that a pod may fit on only once other pods are there. The requests must fit all the same.
+    fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)
     positive_costs = np.array([max(costs[name], 1e-9) for name in names])
-    shared = [view.resources[name] for name in (CPU, MEMORY)]
+    always_requested = [view.resources[name] for name in (CPU, MEMORY)]
     return PackingProgram(
         names,
         positive_costs,
@@ -215,7 +234,7 @@ def build_program(
         takes=fits,
         apart=np.array(apart, np.bool_),
         group_of=group_of,
-        always_requested=shared,
+        always_requested=always_requested,
     )
 
 
@@ -234,11 +253,15 @@ def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
 
 
 def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -> bool:
-    """Return whether the pod's anti-affinity keeps pods of its own workload off its node."""
+    """Return whether the pod's anti-affinity keeps pods of its own workload off its node.
+
+    `labels` are the pod's labels that all pods of the workload share.
+    """
     hostname_terms = (term for term in info.required_anti_affinity if term.topology_key == HOSTNAME)
-    spaces = view.namespace_labels.get(info.namespace, {})
+    namespace_labels = view.namespace_labels.get(info.namespace, {})
     return any(
-        all(term.matches(info.namespace, pod_labels, spaces) for pod_labels in (labels, info.labels))
+        term.matches(info.namespace, labels, namespace_labels)
+        and term.matches(info.namespace, info.labels, namespace_labels)
         for term in hostname_terms
     )
 
@@ -246,3 +269,83 @@ def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -
 def format_counts(counts: Counts) -> str:
     """Return a set of nodes as text, equal for equal sets."""
     return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+
+
+MAX_MAIN_SHAPES = 8
+"""The number of shapes tried as the main one."""
+STEPS = 5
+"""The number of steps of each resource's weight."""
+WEIGHTED_RESOURCES = 3
+"""The number of resources that are weighted against each other."""
+
+
+@dataclass(frozen=True)
+class PlainPacking:
+    """The greedy packing of pods on nodes with numpy only."""
+
+    def propose_starts(self, program: PackingProgram) -> StartingSets:
+        """Propose a set for each of the best main shapes, cheapest first."""
+        undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
+        proposed_sets = [self.pack(program, (program.names[shape],)) for shape in undominated]
+        sets = {format_counts(counts): counts for counts in proposed_sets}
+        cheapest = sorted(sets.values(), key=program.compute_cost)[:MAX_MAIN_SHAPES]
+        return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
+
+    def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
+        """Return nodes for the program's pods, of the preferred shapes if these take the pod."""
+        takes = program.prefer_shapes(preferred)
+        has_pods = takes.any(axis=1) & (program.pods > 0)
+
+        # Each group goes to the shape that would be cheapest if it took all of its pods alone.
+        cost_if_alone = np.where(takes, program.count_nodes_if_alone(program.pods) * program.costs, np.inf)
+        best = cost_if_alone.argmin(axis=1)
+        node_counts = np.zeros(len(program.names), np.int64)
+        for shape in np.unique(best[has_pods]).tolist():
+            shape_pods = np.where(has_pods & (best == shape), program.pods, 0.0)
+            node_counts[shape] = max(int(program.count_nodes_if_alone(shape_pods)[shape]), 1)
+        return {name: number for name, number in zip(program.names, node_counts.tolist(), strict=True) if number}
+
+    def _compute_bound(self, program: PackingProgram) -> float:
+        """Return a lower bound on the cost of any set, from requests and from pods with only one possible shape."""
+        pods = np.where(program.takes.any(axis=1), program.pods, 0.0)
+        usable_shapes = program.takes[pods > 0].any(axis=0)
+        if not usable_shapes.any():
+            return 0.0
+        request_bound = compute_lower_bound(
+            program.sum_requests(pods), program.offered[usable_shapes].astype(np.float64), program.costs[usable_shapes]
+        )
+        return max(request_bound, self._compute_exclusive_cost(program, pods))
+
+    def _compute_exclusive_cost(self, program: PackingProgram, pods: Table) -> float:
+        """Return the cost of the nodes for the pods that fit on only one shape."""
+        is_exclusive = program.takes.sum(axis=1) == 1
+        return float(program.count_nodes_if_alone(np.where(is_exclusive, pods, 0.0)) @ program.costs)
+
+
+def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float:
+    """Return a lower bound on the cost of nodes that offer the requests, even if fractions of nodes could be bought.
+
+    `requested` has shape (R,), `offered` (S, R), `costs` (S,). By weak duality of linear programs every weighting of
+    the resources proves a bound: the weighted requests divided by the most that a unit of money buys.
+    """
+    is_requested = requested > 0
+    requested = requested[is_requested]
+    offered = np.maximum(offered[:, is_requested], 0)
+    best_bound = 0.0
+    for weights in _iter_weights(len(requested)):
+        weight_per_unit = weights / requested  # all requests for a resource together have its weight
+        bought_per_cost = (offered @ weight_per_unit) / costs
+        if bought_per_cost.max(initial=0) > 0:
+            best_bound = max(best_bound, float(weights.sum() / bought_per_cost.max()))
+    return best_bound
+
+
+def _iter_weights(resources: int) -> Iterable[Table]:
+    """Yield weights (R,) of the resources: each alone, and combinations of the first WEIGHTED_RESOURCES of them."""
+    yield from np.eye(resources)
+    combined = min(resources, WEIGHTED_RESOURCES)
+    for levels in product(range(STEPS), repeat=combined):
+        if any(levels):
+            weights = np.zeros(resources)
+            weights[:combined] = levels
+            yield weights

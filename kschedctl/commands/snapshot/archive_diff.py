@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     ReplicationController,
     StoredWorkload,
     WorkloadStatus,
-    object_key,
+    get_object_key,
 )
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CREATION_KINDS, FIELDS, OBSERVED, Cluster
@@ -73,7 +73,7 @@ def _iter_object_changes(
     before: Sequence[ApiObject], after: Sequence[ApiObject]
 ) -> Iterator[tuple[Key, ApiObject | None, ApiObject | None]]:
     """Yield the key, the old state and the new state of each object that differs."""
-    old, new = ({object_key(obj): obj for obj in objects} for objects in (before, after))
+    old, new = ({get_object_key(obj): obj for obj in objects} for objects in (before, after))
     yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _is_changed(old, new, key))
 
 
