@@ -55,7 +55,7 @@ class ApiVersion(NamedTuple):
         return self.removed is not None and minor >= self.removed
 
     def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
-        """Return that the version is deprecated or removed in a minor version, or "" if it is neither."""
+        """Return a clause that says that a minor version deprecates or lacks the API version, or "" if neither."""
         if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
@@ -88,8 +88,11 @@ def is_newer(api_version: str, known: Iterable[str]) -> bool:
 
 def get_version_order(api_version: str) -> tuple[int, int, int]:
     """Return a sort key that grows with maturity: alpha, then beta, then stable, each by number."""
-    parts = _VERSION.fullmatch(api_version.rpartition("/")[2])
-    return (("alpha", "beta", None).index(parts[2]), int(parts[1]), int(parts[3] or 0)) if parts else (-1, 0, 0)
+    match = _VERSION.fullmatch(api_version.rpartition("/")[2])
+    if match is None:  # such as a date, which sorts before all others
+        return -1, 0, 0
+    number, maturity, maturity_number = match.groups()
+    return ("alpha", "beta", None).index(maturity), int(number), int(maturity_number or 0)
 
 
 def get_group(api_version: str) -> str:

@@ -113,7 +113,8 @@ class NodePoolSpec(Struct, frozen=True):
     replicas: Int64 | None = None
 
     def __post_init__(self) -> None:
-        expires, template = self.disruption.expire_after, self.template
+        expires = self.disruption.expire_after
+        template = self.template
         if expires is not None and template.spec.expire_after is None:
             spec = msgspec.structs.replace(template.spec, expire_after=expires)
             msgspec.structs.force_setattr(self, "template", msgspec.structs.replace(template, spec=spec))

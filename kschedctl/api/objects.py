@@ -492,7 +492,8 @@ class Taint(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the taint in kubectl's format: ``gpu=true:NoSchedule``."""
-        return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
+        label = f"{self.key}={self.value}" if self.value else self.key
+        return f"{label}:{self.effect}"
 
 
 class ContainerImage(Struct, frozen=True):
@@ -1475,22 +1476,35 @@ class AnyMeta(Protocol):
     """The metadata fields of objects of every kind."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the object."""
+        ...
+
     @property
-    def namespace(self) -> str: ...
+    def namespace(self) -> str:
+        """The namespace of the object, or "" if it has none."""
+        ...
+
     @property
-    def uid(self) -> str: ...
+    def uid(self) -> str:
+        """The UID of the object, or "" if no API server stored it."""
+        ...
+
     @property
-    def creation_timestamp(self) -> str | None: ...
+    def creation_timestamp(self) -> str | None:
+        """The RFC 3339 time at which the object was created, or None."""
+        ...
 
 
 class ApiObject(Protocol):
     """An API object of any kind."""
 
     @property
-    def metadata(self) -> AnyMeta: ...
+    def metadata(self) -> AnyMeta:
+        """The metadata of the object."""
+        ...
 
 
-def object_key(obj: ApiObject) -> tuple[str, str]:
+def get_object_key(obj: ApiObject) -> tuple[str, str]:
     """Return the object's namespace and name, which identify it within its kind."""
     return obj.metadata.namespace, obj.metadata.name

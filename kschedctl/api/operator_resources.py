@@ -82,7 +82,8 @@ class OperatorResource(Struct, frozen=True):
     """The pods by which Kueue admits the resource."""
 
     def __post_init__(self) -> None:
-        spec, status = self.spec, self.status
+        spec = self.spec
+        status = self.status
         if isinstance(spec, Mapping):
             _set_field(self, "expected_pods", count_requested_pods(spec))
             _set_field(self, "pod_sets", read_pod_sets(spec, self.metadata.annotations))
@@ -135,7 +136,8 @@ def is_custom_group(group: str) -> bool:
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
     """Build the struct of a document that may create pods, or return None if its metadata is invalid."""
-    spec, status = document.get("spec"), document.get("status")
+    spec = document.get("spec")
+    status = document.get("status")
     metadata_fields = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
     try:
         metadata = convert_builtins(metadata_fields, ObjectMeta)
@@ -171,12 +173,16 @@ def count_requested_pods(spec: JsonObject) -> int | None:
 
 def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
     """Count the pods that a part and its inner parts ask for, or return None if no field states a number."""
-    own_count = next((count for field in fields if (count := _as_count(part.get(field))) is not None), None)
-    inner_counts = [count for field, inner in part.items() if (count := _count_pods_in_field(field, inner)) is not None]
+    stated_counts = [_as_count(part.get(field)) for field in fields]
+    own_count = next((count for count in stated_counts if count is not None), None)
+    field_counts = [_count_pods_in_field(field, inner) for field, inner in part.items()]
+    inner_counts = [count for count in field_counts if count is not None]
     if own_count is None:
         return sum(inner_counts) if inner_counts else None
     has_template = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
-    return own_count * sum(inner_counts) if inner_counts and has_template else own_count + sum(inner_counts)
+    if inner_counts and has_template:
+        return own_count * sum(inner_counts)
+    return own_count + sum(inner_counts)
 
 
 def _count_pods_in_field(field: str, part: object) -> int | None:
@@ -185,41 +191,47 @@ def _count_pods_in_field(field: str, part: object) -> int | None:
         return None
     if isinstance(part, list):
         counts = [count_requested_pods(entry) for entry in part if isinstance(entry, dict)]
-        if field == "instances":  # of Crunchy's PostgresCluster, whose sets have one pod unless they say otherwise
+        if field == "instances":  # sets of Crunchy's PostgresCluster have one pod by default
             return sum(1 if count is None else count for count in counts)
         stated_counts = [count for count in counts if count is not None]
         return sum(stated_counts) if stated_counts else None
     if not isinstance(part, dict):
         return None
-    size = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
-    inside = _count_pods_in(part, size)
-    return 1 + (inside or 0) if field in _SINGLE_POD_PARTS else inside
+    count_fields = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
+    inner_count = _count_pods_in(part, count_fields)
+    if field in _SINGLE_POD_PARTS:
+        return 1 + (inner_count or 0)
+    return inner_count
 
 
 def _as_count(value: object) -> int | None:
     """Return the value if it can be a number of pods, or None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < 2**31 else None
 
 
 def _has_pod_template(value: object) -> bool:
-    """Return whether the value contains containers at any depth."""
+    """Return whether a mapping in the value, at any depth, has a list of containers."""
     unvisited = [value]
     while unvisited:
         inner = unvisited.pop()
         if isinstance(inner, list):
             unvisited += inner
         elif isinstance(inner, dict):
-            if array_at(inner, "containers") and all(isinstance(each, dict) for each in array_at(inner, "containers")):
+            containers = array_at(inner, "containers")
+            if containers and all(isinstance(container, dict) for container in containers):
                 return True
             unvisited += inner.values()
     return False
 
 
 def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
-    """Return the first of the fields with text in the status, or in that of its application or job."""
+    """Return the text of the first field that has one, in the status or its application's or job's status, or ""."""
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:
-            if isinstance(text := holder.get(field), str) and text:
+            text = holder.get(field)
+            if isinstance(text, str) and text:
                 return text
     return ""
 
@@ -233,4 +245,5 @@ def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
 
 
 def _set_field(resource: OperatorResource, field: str, value: object) -> None:
+    """Set a field of a frozen struct while it is being built."""
     msgspec.structs.force_setattr(resource, field, value)

@@ -53,9 +53,10 @@ def has_template_hash(pod: Pod) -> bool:
 
 
 def find_owner(pod: Pod) -> Owner:
-    """Return the workload that owns the pod. A pod without a controller is its own owner.
+    """Return the workload that owns the pod: its controller, the controller's Deployment, or the pod itself.
 
-    For a ReplicaSet of a Deployment, the owner is the Deployment.
+    A ReplicaSet belongs to a Deployment if its name ends with the hash of the pod template. A pod without a controller
+    is its own owner.
     """
     meta = pod.metadata
     owner = find_controller(meta)

@@ -39,8 +39,10 @@ class PodTexts(NamedTuple):
     @classmethod
     def from_pod(cls, pod: Pod) -> PodTexts:
         """Collect the texts that differ between pods of a template."""
-        meta, status = pod.metadata, pod.status
-        scheduled, disrupted = get_condition(pod, "PodScheduled"), get_condition(pod, "DisruptionTarget")
+        meta = pod.metadata
+        status = pod.status
+        scheduled = get_condition(pod, "PodScheduled")
+        disrupted = get_condition(pod, "DisruptionTarget")
         return cls(
             meta.uid,
             pod.spec.node_name,
@@ -76,8 +78,8 @@ class PodTextColumns(NamedTuple):
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[str]]) -> PodTextColumns:
         """Build the columns from one list per field of PodTexts."""
-        makers = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
-        columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
+        builders = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
+        columns: Any = [build(column) for build, column in zip(builders, texts, strict=True)]
         return cls(*columns)
 
     @classmethod
@@ -89,9 +91,11 @@ class PodTextColumns(NamedTuple):
     @classmethod
     def take_from_parts(cls, parts: list[PodTextColumns], rows: Rows) -> PodTextColumns:
         """Return the given rows of the concatenated parts, and empty ``parts`` to save memory."""
-        remaining = [list(column) for column in zip(*parts, strict=True)]
+        remaining_columns = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
-        columns: Any = [concatenate_columns(remaining.pop(0)).take(rows) for _ in cls._fields]
+        columns: Any = []
+        for _ in cls._fields:  # pop, so that the memory of each column is released before the next one is built
+            columns.append(concatenate_columns(remaining_columns.pop(0)).take(rows))
         return cls(*columns)
 
     def take(self, rows: Rows) -> PodTextColumns:
@@ -101,11 +105,11 @@ class PodTextColumns(NamedTuple):
 
 
 def get_condition(pod: Pod, kind: str) -> Condition:
-    """Return the pod's condition of a type, or an empty condition."""
-    return next((c for c in pod.status.conditions if c.type == kind), _NONE)
+    """Return the pod's condition of a type, or an empty condition if it has none."""
+    return next((condition for condition in pod.status.conditions if condition.type == kind), _NO_CONDITION)
 
 
-_NONE = Condition()
+_NO_CONDITION = Condition()
 
 
 def restore_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:

@@ -57,7 +57,7 @@ class Options(NamedTuple):
 
 
 def parse_quantities(resources: Resources) -> Quantities:
-    """Parse a ResourceList. Raises QuantityError."""
+    """Parse the quantities of a ResourceList, which may have surrounding blanks. Raises QuantityError."""
     return {name: parse(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
 
 
@@ -92,13 +92,12 @@ def aggregate_container_requests(
         return _compute_largest_sum(pod, options, device_resources)
     statuses = _index_statuses(pod) if options.use_status else {}
     containers = (_compute_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
-    init_containers = (
-        (
-            sidecar := is_sidecar(container),
-            _compute_container_requests(pod, container, statuses if sidecar else {}, options),
-        )
-        for container in pod.spec.init_containers
-    )
+    init_containers = []
+    for container in pod.spec.init_containers:
+        # Only sidecars keep running, so only they can be resized.
+        container_statuses = statuses if is_sidecar(container) else {}
+        requests = _compute_container_requests(pod, container, container_statuses, options)
+        init_containers.append((is_sidecar(container), requests))
     return _add_all(device_resources, _compute_peak(containers, init_containers))
 
 
@@ -131,6 +130,7 @@ def _sum_containers(
     statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def parse_requests(container: Container) -> Quantities:
+        """Parse the selected requests of a container, with the amounts to assume for missing resources."""
         return {**options.non_missing, **parse_quantities(select_requests(container, statuses.get(container.name)))}
 
     return _compute_peak(
@@ -144,28 +144,31 @@ def _select_desired(container: Container, status: ContainerStatus | None) -> Res
 
 
 def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
-    """Return the requests that the kubelet allocated, or those of the spec if the resize is feasible."""
+    """Return the requests that the kubelet allocated, or else the spec's requests unless the resize is infeasible."""
     if status is not None and status.allocated_resources:
         return status.allocated_resources
     return {} if infeasible else container.resources.requests
 
 
 def _select_actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
-    """Return the requests that the container runs with, or the allocated ones if the status has none."""
+    """Return the requests that the container runs with, or the allocated requests if the status has none."""
     if status is not None and status.resources is not None and status.resources.requests:
         return status.resources.requests
     return _select_allocated(container, status, infeasible)
 
 
 def _add_all(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
-    """Add the device resources to the total, in place."""
-    for more in device_resources:
-        _add_amounts(total, more)
+    """Add the device resources to the total, in place, and return the total."""
+    for amounts in device_resources:
+        _add_amounts(total, amounts)
     return total
 
 
 def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
-    """Return the node resources that the pod's devices provide according to its status, claim by claim."""
+    """Return the node resources that the pod's devices provide according to its status, one mapping per claim.
+
+    Return [] if ``options.dra_node_allocatable`` is off.
+    """
     claims = pod.status.node_allocatable_resource_claim_statuses if options.dra_node_allocatable else ()
     return [parse_quantities(claim.resources) for claim in claims]
 
@@ -224,15 +227,15 @@ def _compute_container_requests(
 
 
 def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
-    """Compute the requests that the pod sets for itself as a whole."""
+    """Compute the requests of the pod as a whole, including a pending resize of the pod."""
     requests = parse_quantities(resources.requests)
-    effective = requests
+    effective_requests = requests
     if options.use_status and options.pod_level_resize and pod.status.resources is not None:
-        effective = _compute_effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
+        effective_requests = _compute_effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
     if options.sums_before_comparing:
-        return {name: amount for name, amount in effective.items() if resource_names.is_pod_level(name)}
+        return {name: amount for name, amount in effective_requests.items() if resource_names.is_pod_level(name)}
     zero = parse("0")
-    return {name: effective.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
+    return {name: effective_requests.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
 
 
 def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
@@ -249,7 +252,8 @@ def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirement
 
 def _is_resize_infeasible(pod: Pod) -> bool:
     """Return whether the kubelet reports that an in-place resize can never happen on the node."""
-    pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
+    conditions = pod.status.conditions
+    pending = next((condition for condition in conditions if condition.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
@@ -258,34 +262,44 @@ def is_resize_deferred(pod: Pod) -> bool:
 
     kube-scheduler counts the new requests anyway. Before 1.33 the deferral is in status.resize instead of a condition.
     """
-    pending = (c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False")
-    return "Deferred" in (*pending, pod.status.resize)
+    reasons = [c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False"]
+    return "Deferred" in (*reasons, pod.status.resize)
 
 
 def revert_resize(pod: Pod) -> Pod:
     """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec."""
-    spec, status = pod.spec, pod.status
+    spec = pod.spec
+    status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
 
-    def revert(container: Container) -> Container:
-        running = statuses.get(container.name)
-        if running is None:
+    def revert_container(container: Container) -> Container:
+        """Return the container with the resources that its status reports, if it has a status."""
+        container_status = statuses.get(container.name)
+        if container_status is None:
             return container
-        reverted = _replace_by_allocated(container.resources, running.resources, running.allocated_resources)
-        return replace(container, resources=reverted)
+        allocated = container_status.allocated_resources
+        reverted_resources = _replace_by_allocated(container.resources, container_status.resources, allocated)
+        return replace(container, resources=reverted_resources)
 
-    pod_resources = spec.resources and _replace_by_allocated(
-        spec.resources, status.resources, status.allocated_resources
+    pod_resources = spec.resources
+    if pod_resources:
+        pod_resources = _replace_by_allocated(pod_resources, status.resources, status.allocated_resources)
+    reverted_spec = replace(
+        spec,
+        containers=tuple(map(revert_container, spec.containers)),
+        init_containers=tuple(map(revert_container, spec.init_containers)),
+        resources=pod_resources,
     )
-    containers, init_containers = tuple(map(revert, spec.containers)), tuple(map(revert, spec.init_containers))
-    changed = replace(spec, containers=containers, init_containers=init_containers, resources=pod_resources)
-    return replace(pod, spec=changed)
+    return replace(pod, spec=reverted_spec)
 
 
 def _replace_by_allocated(
     requirements: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
 ) -> ResourceRequirements:
-    """Replace the amounts of the requirements by the allocated or, if there are none, the actuated ones."""
+    """Return the requirements with the allocated requests, or else the actuated requests, and the actuated limits.
+
+    Amounts without a counterpart are kept.
+    """
     requests = allocated or (actuated.requests if actuated else {})
     limits = actuated.limits if actuated else {}
     return replace(

@@ -25,6 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 KEPT_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
 """The condition types that scheduling or advice about it reads."""
 ROWS_AT_ONCE = 4096
+"""The number of rows that are collected before they are turned into columns."""
 Key = tuple[str, str]
 """Namespace and name."""
 TemplateKey = tuple[bytes, bytes, bytes, bytes]
@@ -42,9 +43,11 @@ class PodTable(Sequence[Pod]):
     """
 
     def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodTextColumns) -> None:
-        self.templates, self.template = templates, template
-        self.names, self.columns = names, columns
-        self._made: dict[int, Pod] = {}
+        self.templates = templates
+        self.template = template
+        self.names = names
+        self.columns = columns
+        self._built_pods: dict[int, Pod] = {}
 
     @property
     def uids(self) -> TextColumn:
@@ -68,7 +71,7 @@ class PodTable(Sequence[Pod]):
 
     @classmethod
     def from_pods(cls, pods: Iterable[Pod]) -> PodTable:
-        """Build a table of pods."""
+        """Build a table of pods, or return the pods if they are a table already."""
         if isinstance(pods, cls):
             return pods
         builder = PodTableBuilder()
@@ -86,9 +89,9 @@ class PodTable(Sequence[Pod]):
         if isinstance(row, slice):
             return tuple(self[i] for i in range(*row.indices(len(self))))
         row = range(len(self))[row]
-        if row not in self._made:
-            self._made[row] = self._build_pod(row)
-        return self._made[row]
+        if row not in self._built_pods:
+            self._built_pods[row] = self._build_pod(row)
+        return self._built_pods[row]
 
     def __iter__(self) -> Iterator[Pod]:
         return (self[row] for row in range(len(self)))
@@ -109,17 +112,17 @@ class PodTable(Sequence[Pod]):
         return [prefixes[number] + name for number, name in zip(self.template.tolist(), self.names, strict=True)]
 
     def find_rows(self, predicate: Callable[[Pod], bool]) -> npt.NDArray[np.int64]:
-        """Return the rows of the pods whose template satisfies the predicate."""
-        chosen = np.array([predicate(pod) for pod in self.templates], np.bool_)
-        return np.flatnonzero(chosen[self.template])
+        """Return the rows of the pods whose template satisfies the predicate, in ascending order."""
+        is_selected = np.array([predicate(template) for template in self.templates], np.bool_)
+        return np.flatnonzero(is_selected[self.template])
 
     def iter_unbound(self) -> Iterator[Pod]:
         """Yield the pods without a node. No other pod is built."""
-        names = np.array([not name for name in self.node.values], np.bool_)
-        return (self[row] for row in np.flatnonzero(names[self.node.codes]).tolist())
+        is_unbound = np.array([not name for name in self.node.values], np.bool_)
+        return (self[row] for row in np.flatnonzero(is_unbound[self.node.codes]).tolist())
 
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
-        """Return the table of some rows, in ascending order."""
+        """Return the table of some rows, which have to be in ascending order. Unused templates are kept."""
         names = list(map(self.names.__getitem__, rows.tolist()))
         return PodTable(self.templates, self.template[rows], names, self.columns.take(rows))
 
@@ -138,19 +141,24 @@ class PodTable(Sequence[Pod]):
 
     def apply_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
         """Return a table with pods added, replaced, or removed if their new value is None."""
-        removed_rows = [row for key, pod in changes.items() if pod is None and (row := self.find_row(*key)) is not None]
+        removed_keys = [key for key, pod in changes.items() if pod is None]
+        removed_rows = [row for row in (self.find_row(*key) for key in removed_keys) if row is not None]
         remaining = self._remove_rows(removed_rows) if removed_rows else self
         return remaining.add_or_replace(PodTable.from_pods(pod for pod in changes.values() if pod is not None))
 
     def add_or_replace(self, added: PodTable) -> PodTable:
         """Return a table with pods added, which replace pods of equal name."""
-        if not len(added) or not len(self):
-            return added if len(added) else self
+        if not len(added):
+            return self
+        if not len(self):
+            return added
         keys = added.list_keys()
         replaced_rows = [row for row in (self.find_row(*key) for key in keys) if row is not None]
-        kept_rows = np.delete(np.arange(len(self)), replaced_rows)
-        places = np.searchsorted(kept_rows, [self._find_insertion_row(*key) for key in keys])
-        rows = np.insert(kept_rows, places, np.arange(len(self), len(self) + len(added)))
+        remaining_rows = np.delete(np.arange(len(self)), replaced_rows)
+        insertion_points = np.searchsorted(remaining_rows, [self._find_insertion_row(*key) for key in keys])
+        # In the appended table, the added pods follow after all rows of this table.
+        added_rows = np.arange(len(self), len(self) + len(added))
+        rows = np.insert(remaining_rows, insertion_points, added_rows)
         return self._append(added).take(rows).drop_unused_templates()
 
     def _remove_rows(self, rows: list[int]) -> PodTable:
@@ -159,12 +167,13 @@ class PodTable(Sequence[Pod]):
 
     def drop_unused_templates(self) -> PodTable:
         """Return the table without templates that no pod has."""
-        used = np.bincount(self.template, minlength=len(self.templates)) > 0
-        if used.all():
+        is_used = np.bincount(self.template, minlength=len(self.templates)) > 0
+        if is_used.all():
             return self
+        new_numbers = (np.cumsum(is_used) - 1).astype(np.int32)  # of used templates, by old number
         return PodTable(
-            tuple(template for template, kept in zip(self.templates, used.tolist(), strict=True) if kept),
-            (np.cumsum(used) - 1).astype(np.int32)[self.template],
+            tuple(template for template, used in zip(self.templates, is_used.tolist(), strict=True) if used),
+            new_numbers[self.template],
             self.names,
             self.columns,
         )
@@ -178,18 +187,18 @@ class PodTable(Sequence[Pod]):
         return builder.build()
 
     def _append(self, other: PodTable) -> PodTable:
-        """Append the rows of another table without sorting the result."""
-        new: list[Pod] = []
-        numbers = []
+        """Return a table with the rows of this table followed by those of another one, not sorted."""
+        new_templates: list[Pod] = []
+        numbers = []  # of the other table's templates in the result
         for key, template in zip(other._template_numbers, other.templates, strict=True):
             number = self._template_numbers.get(key)
             if number is None:
-                number = len(self.templates) + len(new)
-                new.append(template)
+                number = len(self.templates) + len(new_templates)
+                new_templates.append(template)
             numbers.append(number)
         appended_templates = np.array(numbers, np.int32)[other.template]
         return PodTable(
-            (*self.templates, *new),
+            (*self.templates, *new_templates),
             np.concatenate([self.template, appended_templates]),
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
@@ -205,22 +214,24 @@ class PodTable(Sequence[Pod]):
         """The first row of each namespace, and the row after its last."""
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
-        rows = np.array(codes, np.int64)[self.template]
-        starts = np.flatnonzero(np.diff(rows, prepend=-1)).tolist()
-        names = list(code_by_namespace)
-        return {names[rows[a]]: (a, b) for a, b in zip(starts, [*starts[1:], len(self)], strict=False)}
+        row_codes = np.array(codes, np.int64)[self.template]
+        starts = np.flatnonzero(np.diff(row_codes, prepend=-1)).tolist()
+        stops = [*starts[1:], len(self)]
+        namespaces = list(code_by_namespace)
+        return {namespaces[row_codes[start]]: (start, stop) for start, stop in zip(starts, stops, strict=False)}
 
     def _find_insertion_row(self, namespace: str, name: str) -> int:
         """Return the row of the pod with this name, or the row before which the pod would be inserted."""
         if namespace in self._namespace_ranges:
-            return bisect_left(self.names, name, *self._namespace_ranges[namespace])
-        return min(
-            (start for other, (start, _) in self._namespace_ranges.items() if other > namespace), default=len(self)
-        )
+            start, stop = self._namespace_ranges[namespace]
+            return bisect_left(self.names, name, start, stop)
+        later_starts = [start for other, (start, _) in self._namespace_ranges.items() if other > namespace]
+        return min(later_starts, default=len(self))
 
     def find_row(self, namespace: str, name: str) -> int | None:
         """Return the row of the pod with this name, or None."""
-        row, (_, stop) = self._find_insertion_row(namespace, name), self._namespace_ranges.get(namespace, (0, 0))
+        row = self._find_insertion_row(namespace, name)
+        _, stop = self._namespace_ranges.get(namespace, (0, 0))
         return row if row < stop and self.names[row] == name else None
 
     def _build_pod(self, row: int) -> Pod:
@@ -228,7 +239,7 @@ class PodTable(Sequence[Pod]):
         pod = self.templates[self.template[row]]
         meta = pod.metadata
         texts = PodTexts(*(column.text_of(row) for column in self.columns))
-        made = PodMeta(
+        pod_meta = PodMeta(
             self.names[row],
             meta.namespace,
             uid=texts.uid,
@@ -240,7 +251,7 @@ class PodTable(Sequence[Pod]):
             annotations=meta.annotations,
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
-        return Pod(made, spec, restore_status(pod.status, texts))
+        return Pod(pod_meta, spec, restore_status(pod.status, texts))
 
 
 class PodRows(NamedTuple):
@@ -255,6 +266,7 @@ class PodRows(NamedTuple):
 
     @classmethod
     def empty(cls) -> PodRows:
+        """Return rows of no pods, to which rows can be added."""
         return cls([], [], [], [[] for _ in PodTexts._fields])
 
 
@@ -273,7 +285,7 @@ class PodTableBuilder:
         self._columns: list[PodTextColumns] = []
 
     def add(self, pods: Iterable[Pod]) -> None:
-        """Add pods."""
+        """Add pods as rows, and register their templates."""
         rows = PodRows.empty()
         for pod in pods:
             rows.namespaces.append(pod.metadata.namespace)
@@ -294,7 +306,7 @@ class PodTableBuilder:
         return number
 
     def extend(self, rows: PodRows) -> None:
-        """Add pods whose templates already have numbers."""
+        """Add rows of pods whose templates already have numbers."""
         self._namespaces += rows.namespaces
         self._names += rows.names
         self._rows.template.extend(rows.template)
@@ -341,17 +353,23 @@ def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
     """
     order = sorted(range(len(names)), key=names.__getitem__)
     order.sort(key=namespaces.__getitem__)
-    neighbors = zip_longest(order, order[1:])
-    return [a for a, b in neighbors if b is None or names[a] != names[b] or namespaces[a] != namespaces[b]]
+    # Sorting is stable, so the last of equal rows is followed by a different row.
+    return [
+        row
+        for row, next_row in zip_longest(order, order[1:])
+        if next_row is None or names[row] != names[next_row] or namespaces[row] != namespaces[next_row]
+    ]
 
 
 def _set_namespace(pod: Pod, namespace: str) -> Pod:
+    """Return the pod with this namespace."""
     return Pod(replace(pod.metadata, namespace=namespace), pod.spec, pod.status)
 
 
 def extract_template(pod: Pod) -> Pod:
     """Return the part of a pod that it shares with the other pods of its template and that scheduling reads."""
-    meta, status = pod.metadata, pod.status
+    meta = pod.metadata
+    status = pod.status
     return Pod(
         PodMeta(
             namespace=meta.namespace,

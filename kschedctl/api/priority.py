@@ -31,9 +31,9 @@ POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
-    """Set the priority of a pod that has none from its PriorityClass or the global default.
+    """Return the pod with the priority of its PriorityClass, or of the global default, unless it has a priority.
 
-    Of several global defaults the lowest counts. If the class does not exist, the pod stays without a priority, which
+    The lowest of several global defaults counts. If the class does not exist, the pod stays without a priority, which
     counts as 0.
     """
     if pod.spec.priority is not None:
@@ -96,24 +96,26 @@ def validate_priority_class(class_: PriorityClass) -> list[FieldError]:
 def _validate_name_and_value(class_: PriorityClass) -> ValidationErrors:
     """Validate the value of a PriorityClass, and that a reserved name has the system's values."""
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
-        if difference := _describe_system_mismatch(class_):
+        if problem := _describe_reserved_class_error(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
-            yield forbidden(("metadata", "name"), f"{reserved}. error: {difference}")
+            yield forbidden(("metadata", "name"), f"{reserved}. error: {problem}")
     elif class_.value > HIGHEST_USER_PRIORITY:
         yield forbidden(("value",), f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
     elif class_.value < LOWEST_PRIORITY:
         yield invalid(("value",), class_.value, f"must be at least {LOWEST_PRIORITY}")
 
 
-def _describe_system_mismatch(class_: PriorityClass) -> str:
-    """Describe how a class with a reserved name differs from the system's class, or return ""."""
+def _describe_reserved_class_error(class_: PriorityClass) -> str:
+    """Describe how a class with a reserved name differs from the system's class, or return "" if it does not."""
     name = class_.metadata.name
     system_class = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
     if system_class is None:
         return f"{name} is not a known system priority class"
     if class_.value != system_class.value:
         return f"value of {name} PriorityClass must be {system_class.value}"
-    return f"globalDefault of {name} PriorityClass must be false" if class_.global_default else ""
+    if class_.global_default:
+        return f"globalDefault of {name} PriorityClass must be false"
+    return ""
 
 
 def _validate_policy(policy: str | None) -> ValidationErrors:

@@ -21,7 +21,7 @@ MILLI = -3
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # decimal digits that always fit into an int64
-_IN_ONE_STEP = (1, 2, 3, 6, 9)  # powers of ten that upstream multiplies by at once, and then forgets that it overflowed
+_SINGLE_STEP_SHIFTS = (1, 2, 3, 6, 9)  # powers of ten that upstream multiplies by at once, ignoring an overflow
 _MAX_DIGITS = 1000  # upstream has no limit and would hang on 1234567890123456789e999999999
 
 
@@ -76,10 +76,8 @@ class Quantity:
     def cmp(self, other: Quantity) -> int:
         """Return -1, 0 or 1 if this amount is smaller than, equal to or larger than the other."""
         scale = min(self.scale, other.scale)
-        own_mantissa, other_mantissa = (
-            _rescale(self.mantissa, self.scale - scale),
-            _rescale(other.mantissa, other.scale - scale),
-        )
+        own_mantissa = _rescale(self.mantissa, self.scale - scale)
+        other_mantissa = _rescale(other.mantissa, other.scale - scale)
         return (own_mantissa > other_mantissa) - (own_mantissa < other_mantissa)
 
     def add(self, other: Quantity) -> Quantity:
@@ -92,9 +90,11 @@ class Quantity:
             shift = max(quantity.scale, 0) if big else 0
             return Quantity(_rescale(quantity.mantissa, shift), quantity.scale - shift, format, big)
         scale = min(self.scale, other.scale)
-        terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
-        big = self.big or other.big or not all(map(_is_int64, (*terms, sum(terms))))
-        return Quantity(sum(terms), scale, format, big)
+        own_mantissa = _rescale(self.mantissa, self.scale - scale)
+        other_mantissa = _rescale(other.mantissa, other.scale - scale)
+        total = own_mantissa + other_mantissa
+        big = self.big or other.big or not all(map(_is_int64, (own_mantissa, other_mantissa, total)))
+        return Quantity(total, scale, format, big)
 
     def sub(self, other: Quantity) -> Quantity:
         """Return the difference, in the format that ``add`` would choose."""
@@ -132,16 +132,22 @@ class Quantity:
         return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"  # beyond 999E upstream prints no suffix either
 
     def _to_integer(self) -> int:
+        """Return the amount as an integer of any size, rounded away from zero."""
         return _rescale(self.mantissa, self.scale)
 
     def _scale_to_int64(self, scale: int) -> int:
         """Return ``amount / 10**scale`` as upstream's ScaledValue does, including its behavior beyond int64."""
         shift = self.scale - scale
         if not self.big:
-            scaled = _rescale(self.mantissa, shift) if shift <= _INT64_DIGITS else 0  # more would not do
-            return scaled if _is_int64(scaled) else _wrap_int64(scaled) * (shift in _IN_ONE_STEP)
-        if shift >= 0:  # what Go makes of a float beyond int64 on amd64 is the smallest int64
-            return _wrap_int64(self.mantissa * (10**shift if shift <= _INT64_DIGITS else INT64_MIN))
+            if shift > _INT64_DIGITS:  # overflows whatever the mantissa is
+                return 0
+            scaled = _rescale(self.mantissa, shift)
+            if _is_int64(scaled):
+                return scaled
+            return _wrap_int64(scaled) if shift in _SINGLE_STEP_SHIFTS else 0
+        if shift >= 0:  # on amd64, Go converts a float beyond int64 to the smallest int64
+            factor = 10**shift if shift <= _INT64_DIGITS else INT64_MIN
+            return _wrap_int64(self.mantissa * factor)
         divisor = 10**-shift
         if self.mantissa >= INT64_MAX or -shift > _INT64_DIGITS:
             quotient, rest = divmod(self.mantissa, divisor)
@@ -179,9 +185,8 @@ def parse(text: str | int | float) -> Quantity:
         mantissa = -mantissa
     if not (small and _is_int64(mantissa)):
         return _make_big(mantissa, scale, format)
-    return Quantity(
-        mantissa, scale if mantissa else 0, format, written=text * _is_canonical_on_sight(digits, scale, format)
-    )
+    written = text if _is_canonical_on_sight(digits, scale, format) else ""
+    return Quantity(mantissa, scale if mantissa else 0, format, written=written)
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -205,30 +210,35 @@ def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
     match = _EXPONENT.fullmatch(suffix)
     if match is None or not _is_int64(int(match[1])):
         raise QuantityError(_WRONG_SUFFIX, hint=f"got {_shorten(text)}")
-    return (int(match[1]) + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT  # cut to an int32, as upstream does
+    exponent = (int(match[1]) + 2**31) % 2**32 - 2**31  # truncated to an int32, as upstream does
+    return exponent, Format.DECIMAL_EXPONENT
 
 
 def _parse_digits(digits: str, scale: int, text: object) -> int:
     """Parse the digits as an integer. Raises QuantityError if ``10**scale`` would make the number too long."""
-    if len(digits) + (max(scale, 0) if digits.strip("0") else 0) > _MAX_DIGITS:
-        raise QuantityError(
-            f"quantities of more than {_MAX_DIGITS} digits are not supported", hint=f"got {_shorten(text)}"
-        )
+    added_zeros = max(scale, 0) if digits.strip("0") else 0
+    if len(digits) + added_zeros > _MAX_DIGITS:
+        problem = f"quantities of more than {_MAX_DIGITS} digits are not supported"
+        raise QuantityError(problem, hint=f"got {_shorten(text)}")
     return int(digits)
 
 
 def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
-    """Return whether upstream prints a quantity unchanged because its string looks canonical."""
+    """Return whether upstream prints a quantity unchanged because a look at its digits suggests the canonical form."""
     if format is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
-    """Build a big decimal in nano units, rounded up. BinarySI is limited to the largest int64."""
+    """Build a big decimal in nano units, rounded up.
+
+    BinarySI is limited to the largest int64, and becomes DecimalSI below 1.
+    """
     nanos = _rescale(mantissa, scale - NANO)
     if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
-        return Quantity(INT64_MAX if nanos > 0 else -INT64_MAX, 0, format, big=True)
+        limited_mantissa = INT64_MAX if nanos > 0 else -INT64_MAX
+        return Quantity(limited_mantissa, 0, format, big=True)
     if format is Format.BINARY_SI and 0 < abs(nanos) < 10**9:
         format = Format.DECIMAL_SI
     return Quantity(nanos, NANO, format, big=True)

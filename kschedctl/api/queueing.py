@@ -114,7 +114,7 @@ class TopologyLevelValues(Struct, frozen=True):
     individual: TopologyLevelParts | None = None
 
     def get_value(self, index: int) -> str:
-        """Return the value in one of the domains, "" if there is none."""
+        """Return the value in the domain at an index, or "" if there is none."""
         parts = self.individual
         if parts is None:
             return self.universal or ""
@@ -130,7 +130,7 @@ class TopologyPodCounts(Struct, frozen=True):
     individual: tuple[Int64, ...] = ()
 
     def get_count(self, index: int) -> int:
-        """Return the number in one of the domains, 0 if there is none."""
+        """Return the number in the domain at an index, or 0 if there is none."""
         if self.universal is not None:
             return self.universal
         return self.individual[index] if index < len(self.individual) else 0

@@ -37,7 +37,7 @@ def is_native(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Return whether the resource has another domain, such as ``nvidia.com/gpu``, and can be part of a quota."""
+    """Return whether the resource has a valid name with a domain of its own, such as ``nvidia.com/gpu``."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 
@@ -48,7 +48,7 @@ def is_scalar(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Return whether NodeResourcesFit considers the resource. Others, such as ``gpu``, are silently ignored."""
+    """Return whether NodeResourcesFit considers the resource. Other names, such as ``gpu``, are silently ignored."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
@@ -63,7 +63,9 @@ def is_dra_extended(name: str) -> bool:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Format an amount for people: millicores below a core as ``250m``, bytes in the largest whole binary unit.
+    """Format an amount for people: whole CPUs or millicores, and bytes in the largest binary unit without a fraction.
+
+    Bytes that fit no unit are shown in Mi with one digit after the point. Other resources are plain numbers.
 
     >>> format_amount("cpu", 1500), format_amount("memory", 3 << 29), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1536Mi', '2')
@@ -90,8 +92,9 @@ def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ..
     """
     amounts = (request, *compared)
     if name == CPU:
-        whole = all(amount % 1000 == 0 for amount in amounts)
-        return tuple(str(amount // 1000) if whole or not amount else f"{amount}m" for amount in amounts)
+        if all(amount % 1000 == 0 for amount in amounts):
+            return tuple(str(amount // 1000) for amount in amounts)
+        return tuple(f"{amount}m" if amount else "0" for amount in amounts)
     if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
         for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
             texts = tuple(f"{amount / (1 << shift):.1f}".removesuffix(".0") for amount in amounts)

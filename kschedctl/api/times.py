@@ -26,8 +26,8 @@ def parse_microseconds(text: str) -> int:
     """
     try:
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
-    except (ValueError, TypeError):  # the latter of a time without an offset
-        raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, such as 2026-01-31T12:00:00Z") from None
+    except (ValueError, TypeError):  # a TypeError means that the time has no offset
+        raise InputError(f"{text[:40]!r} is not a time", hint="RFC 3339, such as 2026-01-31T12:00:00Z") from None
 
 
 def parse_nanoseconds(text: str) -> int:
@@ -101,8 +101,8 @@ def format_duration(seconds: float) -> str:
         return f"{seconds * 1000:.3g}ms" if seconds else "0s"
     if seconds < 60:
         return f"{seconds:.3g}s"
-    minutes, rest = divmod(math.floor(seconds + 0.5), 60)
-    return f"{minutes}m" + (f"{rest}s" if rest else "")
+    minutes, remaining_seconds = divmod(math.floor(seconds + 0.5), 60)
+    return f"{minutes}m{remaining_seconds}s" if remaining_seconds else f"{minutes}m"
 
 
 _YEAR = 365 * DAY
@@ -122,7 +122,9 @@ letter.
 
 
 def format_age(created: str | None, now: str) -> str:
-    """Format the time between two RFC 3339 times, or return "" if one is unknown or the object is not created yet.
+    """Format the time between two RFC 3339 times as kubectl does.
+
+    Return "" if a time is unknown or invalid, or if ``created`` is later than ``now``.
 
     >>> format_age("2026-01-01T00:00:00Z", "2026-01-01T00:05:30Z")
     '5m30s'
@@ -140,5 +142,6 @@ def format_age(created: str | None, now: str) -> str:
     for limit, unit, letter, small_unit, small_letter in _AGE_STEPS:
         if seconds < limit:
             small_count = seconds % unit // small_unit if small_unit else 0
-            return f"{seconds // unit}{letter}" + (f"{small_count}{small_letter}" if small_count else "")
+            small_part = f"{small_count}{small_letter}" if small_count else ""
+            return f"{seconds // unit}{letter}{small_part}"
     return f"{seconds // _YEAR}y"

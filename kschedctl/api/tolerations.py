@@ -62,7 +62,8 @@ def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str
 
     Values that are not int64 never match.
     """
-    actual, threshold = _parse_decimal_integer(taint_value), _parse_decimal_integer(toleration_value)
+    actual = _parse_decimal_integer(taint_value)
+    threshold = _parse_decimal_integer(toleration_value)
     if actual is None or threshold is None:
         return False
     return actual > threshold if operator == "Gt" else actual < threshold

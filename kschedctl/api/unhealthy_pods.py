@@ -26,17 +26,22 @@ def explain_unhealthy(pod: Pod) -> str:
         return "is being deleted"
     if not pod.spec.node_name:
         return "waits for a node"
-    ready = all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
-    return "" if ready else "is not Ready"
+    is_ready = all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
+    return "" if is_ready else "is not Ready"
 
 
 def describe_unhealthy(pods: Sequence[Pod]) -> str:
     """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
-    unhealthy = [(pod, why) for pod in pods if (why := explain_unhealthy(pod))]
-    named = [f"{pod.key}{_format_node_suffix(pod)} {why}" for pod, why in unhealthy[:MAX_NAMED]]
-    if len(unhealthy) > MAX_NAMED:
-        named.append(f"and {len(unhealthy) - MAX_NAMED:,} more do not count either")
-    return ", ".join(named)
+    clauses = []
+    for pod in pods:
+        reason = explain_unhealthy(pod)
+        if reason:
+            node_suffix = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
+            clauses.append(f"{pod.key}{node_suffix} {reason}")
+    if len(clauses) > MAX_NAMED:
+        more = f"and {len(clauses) - MAX_NAMED:,} more do not count either"
+        clauses = [*clauses[:MAX_NAMED], more]
+    return ", ".join(clauses)
 
 
 def explain_used_up_budgets(
@@ -45,25 +50,25 @@ def explain_used_up_budgets(
     """Return, for each pod that a used-up budget selects, a clause that names the budget's unhealthy pods."""
     causes: dict[str, str] = {}
     pods = list(pods)
-    for budget in budgets if pods else ():
-        namespace = budget.metadata.namespace
-        selector = selector_from_api(budget.spec.selector)
+    if not pods:
+        return causes
+    for budget in budgets:
         if budget.status.disruptions_allowed > 0:
             continue
-        blocked = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
-        if blocked and (
-            clause := describe_unhealthy(
-                [p for p in all_pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
-            )
-        ):
-            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in blocked)
+        blocked_pods = _select_pods(pods, budget)
+        clause = describe_unhealthy(_select_pods(all_pods, budget)) if blocked_pods else ""
+        if clause:
+            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in blocked_pods)
     return causes
+
+
+def _select_pods(pods: Iterable[Pod], budget: PodDisruptionBudget) -> list[Pod]:
+    """Return the pods that the budget selects. Raises SelectorError."""
+    namespace = budget.metadata.namespace
+    selector = selector_from_api(budget.spec.selector)
+    return [pod for pod in pods if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)]
 
 
 def list_unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return ``namespace/name`` of the pods that do not count as healthy."""
     return tuple(pod.key for pod in pods if explain_unhealthy(pod))
-
-
-def _format_node_suffix(pod: Pod) -> str:
-    return f" on {pod.spec.node_name}" if pod.spec.node_name else ""

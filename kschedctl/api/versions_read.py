@@ -44,16 +44,19 @@ def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bo
     if not version or version in versions or is_newer_version(kind, version):
         return True
     problem = f"{kind} in apiVersion {version} {describe_lifecycle(version, kind) or 'is not known'}"
-    raise error(problem, hint=f"{' or '.join(versions)} is what kschedctl reads")
+    raise error(problem, hint=f"kschedctl reads {' or '.join(versions)}")
 
 
 def is_newer_version(kind: str, version: str) -> bool:
     """Return whether the version is newer than every known version of the kind, or than every equally mature one."""
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
-    known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    equally_mature = {name for name in known_versions if get_version_order(name)[0] == get_version_order(version)[0]}
-    return is_newer(version, KINDS[kind].versions) or (bool(equally_mature) and is_newer(version, equally_mature))
+    if is_newer(version, KINDS[kind].versions):
+        return True
+    known_versions = {*KINDS[kind].versions, *(lifecycle.name for lifecycle in KINDS[kind].lifecycle)}
+    maturity, *_ = get_version_order(version)
+    equally_mature_versions = {name for name in known_versions if get_version_order(name)[0] == maturity}
+    return bool(equally_mature_versions) and is_newer(version, equally_mature_versions)
 
 
 _INFORMATIONAL_FIELDS = re.compile(r"apiVersion|kind|metadata\..*|status\.conditions\[.*")
@@ -84,11 +87,10 @@ def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
         relevant = {key: value for key, value in document.items() if key != "status"}
     paths = (path for path, _ in iter_unknown_fields(relevant, struct, NEWEST_MINOR))
     has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS
-    return (
-        p
-        for p in paths
-        if not (_INFORMATIONAL_FIELDS.fullmatch(p) or (has_driver_fields and _DRIVER_FIELDS.fullmatch(p)))
-    )
+    for path in paths:
+        is_driver_field = has_driver_fields and _DRIVER_FIELDS.fullmatch(path)
+        if not is_driver_field and not _INFORMATIONAL_FIELDS.fullmatch(path):
+            yield path
 
 
 def describe_skipped(version: str, reason: str) -> str:

@@ -210,7 +210,10 @@ def count_pods(workload: Struct, nodes: int) -> int:
 
 
 def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
-    """Create the pods of a workload: its replicas, or for a DaemonSet one pod for each node that it runs on."""
+    """Create the pods of a workload: its replicas, or for a DaemonSet one pod for each node that it runs on.
+
+    A suspended Job or CronJob has none, and a pod is its own only pod.
+    """
     kind, namespace, name = get_identity(workload)
     meta = workload.metadata  # type: ignore[attr-defined]
     workload = replace(workload, metadata=replace(meta, name=name, namespace=namespace))
@@ -221,13 +224,13 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
         case Pod():
             pods = (workload,)
         case Deployment() | ReplicaSetManifest():
-            made = _build_replica_set(workload) if isinstance(workload, Deployment) else workload
-            pods = _build_replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
-            owner = "ReplicaSet", StoredWorkload(made.metadata, made.spec)
+            replica_set = _build_replica_set(workload) if isinstance(workload, Deployment) else workload
+            spec = replica_set.spec
+            pods = _build_replicas(spec.template, spec.replicas, replica_set.metadata.name, namespace)
+            owner = "ReplicaSet", StoredWorkload(replica_set.metadata, spec)
         case ReplicationControllerManifest():
-            pods = _build_replicas(
-                workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind
-            )
+            template = workload.spec.template or PodTemplateSpec()
+            pods = _build_replicas(template, workload.spec.replicas, name, namespace, kind)
             owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
             pods, claims = _build_stateful_pods(workload, namespace)
@@ -272,12 +275,15 @@ def _default_replicas(replicas: int | None) -> int:
 def _build_replicas(
     template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
 ) -> tuple[Pod, ...]:
-    """Build the pods of a template, named by their index."""
-    return tuple(_build_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_default_replicas(replicas)))
+    """Build the pods of a template, which are owned by the workload ``name`` and named after it with their index."""
+    return tuple(
+        _build_pod(template, f"{name}-{index}", namespace, kind=kind, owner=name)
+        for index in range(_default_replicas(replicas))
+    )
 
 
-def _build_pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
-    """Build a pending pod from a template, owned by a workload."""
+def _build_pod(template: PodTemplateSpec, name: str, namespace: str, *, kind: str, owner: str) -> Pod:
+    """Build a pending pod from a template, owned by the workload of this kind and name."""
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
     template_meta = template.metadata
@@ -291,12 +297,13 @@ def _build_stateful_pods(
     workload: StatefulSet, namespace: str
 ) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
     """Build a StatefulSet's pods with their ordinals and labels, and a claim per pod and volume claim template."""
-    spec, name = workload.spec, workload.metadata.name
+    spec = workload.spec
+    name = workload.metadata.name
     pods: list[Pod] = []
     claims: list[PersistentVolumeClaim] = []
     for ordinal in range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas)):
         pod_name = f"{name}-{ordinal}"
-        pod = _build_pod(spec.template, pod_name, namespace, "StatefulSet", name)
+        pod = _build_pod(spec.template, pod_name, namespace, kind="StatefulSet", owner=name)
         labels = {
             **pod.metadata.labels,
             "statefulset.kubernetes.io/pod-name": pod_name,
@@ -304,14 +311,14 @@ def _build_stateful_pods(
         }
         volumes = list(pod.spec.volumes)
         for template in spec.volume_claim_templates:
-            claim = f"{template.metadata.name}-{pod_name}"
-            source = PersistentVolumeClaimVolumeSource(claim)
-            volumes = [v for v in volumes if v.name != template.metadata.name]
+            claim_name = f"{template.metadata.name}-{pod_name}"
+            source = PersistentVolumeClaimVolumeSource(claim_name)
+            volumes = [volume for volume in volumes if volume.name != template.metadata.name]
             volumes.append(Volume(template.metadata.name, persistent_volume_claim=source))
-            claims.append(replace(template, metadata=replace(template.metadata, name=claim, namespace=namespace)))
-        pods.append(
-            replace(pod, metadata=replace(pod.metadata, labels=labels), spec=replace(pod.spec, volumes=tuple(volumes)))
-        )
+            claim_meta = replace(template.metadata, name=claim_name, namespace=namespace)
+            claims.append(replace(template, metadata=claim_meta))
+        pod_meta = replace(pod.metadata, labels=labels)
+        pods.append(replace(pod, metadata=pod_meta, spec=replace(pod.spec, volumes=tuple(volumes))))
     return tuple(pods), tuple(claims)
 
 
@@ -326,13 +333,13 @@ def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]
     if spec.suspend:
         return ()
     pods = _build_replicas(spec.template, _count_parallel_pods(spec), name, namespace, "Job")
-    labelled = []
+    labelled_pods = []
     for index, pod in enumerate(pods):
         labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}
         if spec.completion_mode == "Indexed":
             labels["batch.kubernetes.io/job-completion-index"] = str(index)
-        labelled.append(replace(pod, metadata=replace(pod.metadata, labels=labels)))
-    return tuple(labelled)
+        labelled_pods.append(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+    return tuple(labelled_pods)
 
 
 def recreate_pod(pod: Pod) -> Pod:
@@ -374,28 +381,26 @@ def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]
         is_selected = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
         if is_selected and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
-            pod = _build_pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
+            pod = _build_pod(template, f"{owner}-{name}", namespace, kind="DaemonSet", owner=owner)
             yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
 
 
 def add_daemon_tolerations(spec: PodSpec) -> PodSpec:
-    """Add the tolerations that the DaemonSet controller gives its pods."""
-    added = _DAEMON_TOLERATIONS
+    """Return the spec with the tolerations that the DaemonSet controller gives its pods."""
+    added_tolerations = _DAEMON_TOLERATIONS
     if spec.host_network:
         network = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
-        added = (*added, network)
-    return replace(spec, tolerations=(*spec.tolerations, *added))
+        added_tolerations = (*added_tolerations, network)
+    return replace(spec, tolerations=(*spec.tolerations, *added_tolerations))
 
 
 def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
-    """Replace the affinity's required node terms by the node's name, as the DaemonSet controller does."""
+    """Return the affinity with the node's name as its only required node term, as the DaemonSet controller does."""
+    affinity = affinity or Affinity()
+    node_affinity = affinity.node_affinity or NodeAffinity()
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
-    pod_affinity = affinity or Affinity()
-    node_affinity = pod_affinity.node_affinity or NodeAffinity()
-    required = NodeSelector((term,))
-    return replace(
-        pod_affinity, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
-    )
+    node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=NodeSelector((term,)))
+    return replace(affinity, node_affinity=node_affinity)
 
 
 USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")

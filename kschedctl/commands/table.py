@@ -49,7 +49,7 @@ TABLE = (
     ),
     CommandEntry(
         "consolidate",
-        "Which nodes could go, and what keeps the others?",
+        "Which nodes could be removed, and what keeps the others?",
         HelpHeading.AUTOSCALERS,
         4,
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},
@@ -135,7 +135,7 @@ TABLE = (
     ),
     CommandEntry(
         "size",
-        "Which nodes would all workloads need, had they to be bought anew?",
+        "Which nodes would you need if you built the cluster from scratch?",
         HelpHeading.WHAT_IF,
         7,
         exit_codes=f"Exit codes: 0 all pods get a node, 1 some do not, {FAILURES}, 5 undecided.",
@@ -233,7 +233,7 @@ TABLE = (
             "Simulation": "commands.simulate.page:build_simulation_page",
             "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
-        html_widgets={"Simulation": "commands.simulate.html_widgets:build_simulation_widgets"},
+        html_widgets={"Simulation": "commands.simulate.page:build_simulation_widgets"},
     ),
     CommandEntry(
         "version",

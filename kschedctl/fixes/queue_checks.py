@@ -338,7 +338,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):
             nodes.append(free_on_new_node - view.requests[number])
-    (target_requests,) = view.matrix([trial.cycle.info.incoming_requests])
+    (target_requests,) = view.build_matrix([trial.cycle.info.incoming_requests])
     return len(nodes) if _reserve_on_first_fit(nodes, target_requests) else len(nodes) + 1
 
 

@@ -23,21 +23,18 @@ from kschedctl.text.counts import counted
 
 
 def build_answers_page(report: Answers, style: Style) -> Page:
-    """Build the page of several clusters' answers."""
-    good, sentence = report.build_first_line()
-    pages = {a.cluster: build_page(a.document, _choose_style(a.cluster, style)) for a in report.answers}
-    rows = tuple(
-        (
-            answer.cluster,
-            Marked("yes", Tone.GOOD) if answer.good else Marked("no", Tone.BAD),
-            _find_first_paragraph(pages[answer.cluster]),
-        )
-        for answer in report.answers
-    )
+    """Build the page of several clusters' answers: an overview table, then the page of each cluster."""
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
-    blocks = [_prefix_plot_title(name, block) for name, page in pages.items() for block in build_subsection(name, page)]
-    verdict = Marked(good, Tone.GOOD if report.good else Tone.BAD)
-    return (paragraph(verdict, sentence), Table(columns, rows), *blocks)
+    rows = []
+    details: list[Block] = []
+    for answer in report.answers:
+        page = build_page(answer.document, _choose_style(answer.cluster, style))
+        good = Marked("yes", Tone.GOOD) if answer.good else Marked("no", Tone.BAD)
+        rows.append((answer.cluster, good, _find_first_paragraph(page)))
+        details += [_prefix_plot_title(answer.cluster, block) for block in build_subsection(answer.cluster, page)]
+    headline, sentence = report.build_first_line()
+    verdict = Marked(headline, Tone.GOOD if report.good else Tone.BAD)
+    return (paragraph(verdict, sentence), Table(columns, tuple(rows)), *details)
 
 
 def _prefix_plot_title(name: str, block: Block) -> Block:
@@ -47,8 +44,10 @@ def _prefix_plot_title(name: str, block: Block) -> Block:
 
 def _find_first_paragraph(page: Page) -> str:
     """Return the text of the page's first paragraph, or ""."""
-    first = next((block for block in page if isinstance(block, Paragraph)), None)
-    return " ".join(with_tone(part).text for part in first.parts) if first else ""
+    for block in page:
+        if isinstance(block, Paragraph):
+            return " ".join(with_tone(part).text for part in block.parts)
+    return ""
 
 
 def _choose_style(cluster: str, style: Style) -> Style:
@@ -57,10 +56,11 @@ def _choose_style(cluster: str, style: Style) -> Style:
 
 
 def build_summary_page(report: Report, style: Style) -> Page:
-    """Build the page from the summary of a report."""
+    """Build the page from the summary of a report: its headline, and a list of figures, pods, fixes and doubts."""
     summary = report.summary()
-    figures = tuple(f"{name}: {number:,}" for name, number in summary.figures.items())
-    pods = tuple(f"{counted(p.pods, 'pod')} such as {p.such_as}: {p.why}" for p in summary.pods)
-    fixes = tuple(fix.words for fix in summary.fixes)
-    items = (*figures, *pods, *fixes, *summary.advice, *summary.doubts)
-    return (paragraph(Marked(summary.headline, Tone.STRONG)), *([Bullets(items)] if items else []))
+    items = [f"{name}: {number:,}" for name, number in summary.figures.items()]
+    items += [f"{counted(group.pods, 'pod')} such as {group.such_as}: {group.why}" for group in summary.pods]
+    items += [fix.words for fix in summary.fixes]
+    items += [*summary.advice, *summary.doubts]
+    headline = paragraph(Marked(summary.headline, Tone.STRONG))
+    return (headline, Bullets(tuple(items))) if items else (headline,)

@@ -43,27 +43,29 @@ def to_brief(document: Document, style: Style) -> str:
     summary = build_summary(document, style)
     parts = list(_iter_parts(summary))
     wrapped = [_wrap_part(part, style.width) for part in parts]
-    kept: set[int] = set()
+    shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
-        if parts[index].needs_previous and index - 1 not in kept:
+        if parts[index].needs_previous and index - 1 not in shown:
             continue
-        if sum(len(wrapped[line]) for line in (*kept, index)) <= MAX_LINES:
-            kept.add(index)
-    _add_left_out_count(
-        parts, wrapped, kept, len(_list_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
-    )
-    return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
+        if sum(len(wrapped[part]) for part in (*shown, index)) <= MAX_LINES:
+            shown.add(index)
+    entry_count = len(_list_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
+    _add_left_out_count(parts, wrapped, shown, entry_count)
+    return "".join(f"{line}\n" for index in sorted(shown) for line in wrapped[index])
 
 
-def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
-    """Add the number of entries that are left out. It replaces the last entry if there is no room for both."""
-    entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
+def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
+    """Add the number of entries, of `total`, that are left out, as a line below the last one that is shown.
+
+    It replaces the last entry if there is no room for both. `wrapped` and `shown` are changed.
+    """
+    entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     if not entries or len(entries) == total:
         return
-    if sum(len(wrapped[index]) for index in kept) >= MAX_LINES and len(entries) > 1:
-        kept.remove(entries.pop())
-    if sum(len(wrapped[index]) for index in kept) < MAX_LINES:
-        wrapped[entries[-1]] = [*wrapped[entries[-1]], f"and {total - len(entries):,} more"]
+    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES and len(entries) > 1:
+        shown.remove(entries.pop())
+    if sum(len(wrapped[index]) for index in shown) < MAX_LINES:
+        wrapped[entries[-1]].append(f"and {total - len(entries):,} more")
 
 
 def _get_list_field(summary: Summary) -> str:
@@ -109,15 +111,19 @@ def _iter_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
-    typed = _get_short_commands(summary)
-    yield from (BriefText(f"fix: {_describe_fix(fix)}", 0, 1) for fix in summary.fixes[:1])
-    if typed:
-        yield BriefText("", 0, 1, "    ", tuple(f"  {command}" for command in typed), needs_previous=True)
-    fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
-    if fixes > 0:
-        yield BriefText(f"  and {counted(fixes, 'more fix', 'more fixes')}", 1, 1, needs_previous=True)
-    yield from (BriefText(text, 2, 2, is_entry=True) for text in _list_entries(summary)[:MAX_ENTRIES])
-    yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
+    if summary.fixes:
+        yield BriefText(f"fix: {_describe_fix(summary.fixes[0])}", 0, rank=1)
+    fix_commands = _get_short_commands(summary)
+    if fix_commands:
+        lines = tuple(f"  {command}" for command in fix_commands)
+        yield BriefText("", 0, rank=1, indent="    ", more=lines, needs_previous=True)
+    further_fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
+    if further_fixes > 0:
+        yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=1, needs_previous=True)
+    for entry in _list_entries(summary)[:MAX_ENTRIES]:
+        yield BriefText(entry, 2, rank=2, is_entry=True)
+    if summary.next:
+        yield BriefText(f"more: {summary.next[0]}", 0, rank=3 if fix_commands else 1)
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
@@ -152,19 +158,25 @@ def _has_node(summary: Summary) -> bool:
 
 
 def _iter_causes(summary: Summary) -> Iterator[BriefText]:
-    """Yield the two most important causes, each with the closest node, unless the pod fits."""
+    """Yield the two most important causes in plain words, unless the pod fits.
+
+    A conflict between demands, or a headline that does not begin with the first cause, comes before the causes. A pod
+    that is gated or has no causes only has its headline.
+    """
     if _has_node(summary):
         return
-    if not summary.causes or summary.verdict == "Gated":
-        yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
-        return
     headline = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
-    first_cause = summary.causes[0].plain or summary.causes[0].reason
-    above = summary.causes[0].conflict
-    if not above and not headline.startswith(first_cause):
-        above = headline
-    yield from (BriefText(text, 3) for text in (above,) if text)
-    for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
+    if not summary.causes or summary.verdict == "Gated":
+        yield BriefText(headline, 3)
+        return
+    first = summary.causes[0]
+    introduction = first.conflict
+    if not introduction and not headline.startswith(first.plain or first.reason):
+        introduction = headline
+    if introduction:
+        yield BriefText(introduction, 3)
+    for number, cause in enumerate(summary.causes[:2]):
+        rank = 0 if number == 0 and not introduction else 2
         yield BriefText(cause.plain or cause.reason, 3, rank)
 
 

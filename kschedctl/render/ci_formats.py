@@ -64,7 +64,7 @@ def to_junit(report: Findings) -> str:
 
 
 def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
-    """Add the test case of a finding to a test suite."""
+    """Add the test case of a finding to a test suite. It fails, unless the finding is only a note."""
     where = f"{finding.file}:{finding.line}:{finding.column}" if finding.file else ""
     text = "\n".join(filter(None, (where, f"{finding.object} {finding.path}".strip(), finding.message, finding.fix)))
     case = {
@@ -115,30 +115,38 @@ def to_sarif(report: Findings) -> str:
 
 def _build_sarif_rule(rule: FoundRule) -> dict[str, Json]:
     """Build the SARIF descriptor of a rule."""
-    described: dict[str, Json] = {
+    help_text = f"{rule.why}\n\nFix: {rule.fix}"
+    if rule.source:
+        help_text += f"\n\nSource: {rule.source}"
+    descriptor: dict[str, Json] = {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.why},
-        "help": {"text": f"{rule.why}\n\nFix: {rule.fix}" + f"\n\nSource: {rule.source}" * bool(rule.source)},
+        "help": {"text": help_text},
         "defaultConfiguration": {"level": rule.severity},
         "properties": {"tags": ["kubernetes", "scheduling"]},
     }
-    return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
+    if rule.source.startswith("https://"):
+        descriptor["helpUri"], _, _ = rule.source.partition(";")
+    return descriptor
 
 
 def _build_sarif_result(finding: Finding, rule_index: dict[str, int]) -> dict[str, Json]:
     """Build the SARIF result of a finding. ``rule_index`` has the position of each rule."""
-    place: dict[str, Json] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
-    place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     location = {
-        "physicalLocation": place,
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(finding.file or NO_FILE)},
+            "region": {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)},
+        },
         "logicalLocations": [{"fullyQualifiedName": f"{finding.object} {finding.path}".strip(), "kind": "object"}],
     }
-    result = {
+    result: dict[str, Json] = {
         "ruleId": finding.rule,
         "level": finding.severity,
         "message": {"text": f"{finding.object}: {finding.message}. {finding.fix}."},
         "locations": [location],
         "partialFingerprints": {"kschedctl/v2": finding.fingerprint},
     }
-    return result | ({"ruleIndex": rule_index[finding.rule]} if finding.rule in rule_index else {})
+    if finding.rule in rule_index:
+        result["ruleIndex"] = rule_index[finding.rule]
+    return result

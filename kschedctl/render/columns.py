@@ -46,12 +46,12 @@ def format_header(column: Column) -> str:
 
 
 def split_header(column: Column) -> tuple[str, ...]:
-    """Return the lines of a column's header. Names of plugins above numbers are split into their words."""
-    return (
-        tuple(re.split(_HUMP, column.name))
-        if column.right and format_header(column) == column.name
-        else (format_header(column),)
-    )
+    """Return the lines of a column's header. In numeric columns, a CamelCase plugin name is split into words."""
+    header = format_header(column)
+    is_plugin_name = header == column.name
+    if column.right and is_plugin_name:
+        return tuple(re.split(_HUMP, column.name))
+    return (header,)
 
 
 def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
@@ -59,14 +59,17 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
 
     A name that is longer than its column is broken. Returns None if a column would become too narrow even so.
     """
-    texts = [position for position, column in enumerate(table.columns) if not column.right]
-    for first in range(len(texts) - 1, -1, -1):
-        stacked = _stack_columns(table, texts[first:])
+    # Stack more and more of the last text columns until all columns are readable
+    text_columns = [position for position, column in enumerate(table.columns) if not column.right]
+    for first in reversed(range(len(text_columns))):
+        stacked = _stack_columns(table, text_columns[first:])
         room = width - _compute_gap_width(stacked)
         least = _compute_readable_widths(stacked, width)
         if sum(least) <= room:
             return stacked, _distribute_width(least, _compute_full_widths(stacked), room)
-    stacked = _stack_columns(table, texts)
+
+    # With all of them stacked, break names
+    stacked = _stack_columns(table, text_columns)
     room = width - _compute_gap_width(stacked)
     least = [
         readable if column.right else min(readable, MIN_NAME_WIDTH)
@@ -92,17 +95,25 @@ def break_long_words(text: str, width: int) -> str:
 
 def _split_word(word: str, width: int) -> list[str]:
     """Split a word into pieces that fit. Only the last piece may be shorter than half a line."""
-    pieces = list[str]()
+    pieces = []
     start = 0
-    while (fits := _find_line_end(word, start, width)) < len(word):
-        half = max(start + (fits - start) // 2, start + 1)
-        ends = (
-            [m.start() for m in joint.finditer(word, half, fits + 1) if m.start() <= fits] for joint in _BREAK_POINTS
-        )
-        end = max(next((places for places in ends if places), [fits]))
+    line_end = _find_line_end(word, start, width)
+    while line_end < len(word):
+        middle = max(start + (line_end - start) // 2, start + 1)
+        end = _find_break_point(word, middle, line_end)
         pieces.append(word[start:end])
         start = end
+        line_end = _find_line_end(word, start, width)
     return [*pieces, word[start:]]
+
+
+def _find_break_point(word: str, first: int, last: int) -> int:
+    """Return the last of the best break points from `first` to `last`, or `last` if there is none."""
+    for pattern in _BREAK_POINTS:
+        positions = [match.start() for match in pattern.finditer(word, first, last + 1) if match.start() <= last]
+        if positions:
+            return positions[-1]
+    return last
 
 
 def _find_line_end(word: str, start: int, width: int) -> int:
@@ -148,16 +159,18 @@ def _compute_readable_widths(table: Table, room: int) -> list[int]:
 
 
 def _compute_readable_width(column: Column, cells: int, room: int) -> int:
-    """Return the smallest width at which a column is easy to read."""
+    """Return the smallest width at which a column is easy to read. `cells` is the width of its widest cell.
+
+    Numbers and names are not folded, but headers of numbers are. Long texts need more width.
+    """
     if column.right:
-        return max(
-            cells, 1, *(cell_len(part) for line in split_header(column) for part in _split_at_break_points(line))
-        )
-    whole = max(cells, cell_len(format_header(column)))
+        header_parts = [part for line in split_header(column) for part in _split_at_break_points(line)]
+        return max(cells, 1, *map(cell_len, header_parts))
+    full_width = max(cells, cell_len(format_header(column)))
     if column.keep:
-        return whole
-    readable = min(LONG_READABLE, room // LONG_SHARE) if whole > LONG else min(READABLE, room // SHARE)
-    return min(whole, max(readable, MIN_READABLE))
+        return full_width
+    readable = min(LONG_READABLE, room // LONG_SHARE) if full_width > LONG else min(READABLE, room // SHARE)
+    return min(full_width, max(readable, MIN_READABLE))
 
 
 def _split_at_break_points(line: str) -> list[str]:
@@ -173,6 +186,7 @@ def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> t
     >>> _distribute_width([5, 10, 10], [5, 80, 20], 60)
     (5, 35, 20)
     """
+    # Search the largest width, as a limit for all columns, with which the columns fit
     low = 0
     high = max(most)
     while low < high:
@@ -196,25 +210,25 @@ def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
     """Return the table with these columns stacked in the first of them."""
     if len(positions) < 2:
         return table
-    columns = [table.columns[i] for i in positions]
+    first = positions[0]
+    columns = [table.columns[position] for position in positions]
     name = ", ".join(column.name for column in columns if column.name)
-    one = replace(columns[0], name=name, keep=all(column.keep for column in columns))
-    others = set(positions[1:])
+    merged_column = replace(columns[0], name=name, keep=all(column.keep for column in columns))
+    remaining = [i for i in range(len(table.columns)) if i not in positions[1:]]
 
-    def row_of(row: tuple[Cell | Stack, ...]) -> tuple[Cell | Stack, ...]:
-        cell = _stack_cells([row[i] for i in positions], columns)
-        return tuple(cell if i == positions[0] else row[i] for i in range(len(row)) if i not in others)
+    def stack_row(row: tuple[Cell | Stack, ...]) -> tuple[Cell | Stack, ...]:
+        merged_cell = _stack_cells([row[position] for position in positions], columns)
+        return tuple(merged_cell if i == first else row[i] for i in remaining)
 
-    stacked_columns = tuple(
-        one if i == positions[0] else column for i, column in enumerate(table.columns) if i not in others
-    )
-    return replace(table, columns=stacked_columns, rows=tuple(map(row_of, table.rows)))
+    stacked_columns = tuple(merged_column if i == first else table.columns[i] for i in remaining)
+    return replace(table, columns=stacked_columns, rows=tuple(map(stack_row, table.rows)))
 
 
 def _stack_cells(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:
-    """Stack the cells of a row. Cells below the first one start with the word for their column."""
+    """Stack the cells of a row, without empty ones. Cells below the first one start with the word for their column."""
     lines = list(list_lines(cells[0]))
     for cell, column in zip(cells[1:], columns[1:], strict=True):
         first, *others = list_lines(cell)
-        lines += [Marked(f"{column.beneath} {first.text}".lstrip(), first.tone), *others] if first.text else []
+        if first.text:
+            lines += [Marked(f"{column.beneath} {first.text}".lstrip(), first.tone), *others]
     return Stack(tuple(lines))

@@ -26,7 +26,7 @@ def to_yaml(document: JsonObject) -> str:
 
 
 def _format_value(value: Json, depth: int) -> str:
-    """Format a value, on one line if it fits."""
+    """Format a value, on one line if it fits. Otherwise each part has a line, but lists of numbers are filled."""
     if isinstance(value, dict):
         opening, closing = "{", "}"
         parts = [f"{_encode(key)}: {_format_value(item, depth + 1)}" for key, item in value.items()]
@@ -55,6 +55,7 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
 
 
 def _represent_string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Represent a string, in double quotes if it has unsafe characters."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNSAFE.search(text) else None)
 
 

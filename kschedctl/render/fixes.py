@@ -39,12 +39,13 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    drawbacks = "; ".join(best.drawbacks)
-    summary = f"{best.summary}," if drawbacks else best.summary
-    but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
-    commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
-    label = "Not verified:" if best.needs_values else "Best fix:"
-    return (paragraph(Marked(label, Tone.STRONG), summary, *but), *map(Command, commands))
+    parts: list[Cell] = [Marked("Not verified:" if best.needs_values else "Best fix:", Tone.STRONG)]
+    if best.drawbacks:
+        parts += [f"{best.summary},", Marked(f"but {'; '.join(best.drawbacks)}", Tone.WARNING)]
+    else:
+        parts.append(best.summary)
+    commands_fit = all(len(command) < style.width - 1 for command in best.commands)
+    return (paragraph(*parts), *map(Command, best.commands if commands_fit else ()))
 
 
 def build_fixes_section(
@@ -59,25 +60,31 @@ def build_fixes_section(
     Fixes that need values have a heading of their own. ``with_manifests`` shows the manifests to complete as YAML,
     which a page with patches always does.
     """
-    shown, more = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
-    complete = sum(not remedy.needs_values for remedy in shown)
-    blocks = [_build_fix(number, remedy, style, with_manifests) for number, remedy in enumerate(shown, 1)]
-    rest: Page = (paragraph(Marked(more, Tone.FAINT)),) if more else ()
-    page: Page = ()
+    shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
+    complete: list[Block] = []
+    incomplete: list[Block] = []
+    for number, remedy in enumerate(shown, 1):
+        blocks = incomplete if remedy.needs_values else complete
+        blocks += build_fix(number, remedy, style, with_manifests)
+
+    page: list[Block] = []
     if complete:
-        title = title or (TITLE_WITH_RIVALS if any(remedy.holds is False for remedy in remedies) else TITLE)
-        page = section(title, *(block for fix in blocks[:complete] for block in fix))
-    if complete < len(shown):
-        page = (*page, *section(TITLE_OF_INCOMPLETE, *(block for fix in blocks[complete:] for block in fix)))
-    page = (*page, *rest)
+        has_rivals = any(remedy.holds is False for remedy in remedies)
+        page += section(title or (TITLE_WITH_RIVALS if has_rivals else TITLE), *complete)
+    if incomplete:
+        page += section(TITLE_OF_INCOMPLETE, *incomplete)
+    if note:
+        page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:
-        what = "What cannot help" if remedies else "No fix was found"
-        page = (*page, *section(what, Bullets(tuple(impossible))))
-    return page
+        page += section("What cannot help" if remedies else "No fix was found", Bullets(tuple(impossible)))
+    return tuple(page)
 
 
-def _build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
-    """Build the lines about a fix: summary, `facts`, costs, commands and, if wanted, manifests and patches."""
+def build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
+    """Build the lines about a fix: summary, alternatives, costs, commands and, if wanted, manifests and patches.
+
+    `facts` come first, instead of the last line about the team and the nodes.
+    """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
         lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))

@@ -105,12 +105,12 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
 
 
 def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Build rich's text for a cell."""
-    lines = (
-        (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
-    )
-    first, *other_lines = (Text().append(*line) for line in lines)
-    return Text("\n").join((first, *other_lines)) if other_lines else first
+    """Build rich's text for a cell, with words broken that are wider than `room`."""
+    lines = []
+    for text, tone in list_lines(cell):
+        unbroken = break_long_words(printable(text), room)
+        lines.append(Text().append(_UNIT.sub(_GLUE, unbroken), STYLES[tone]))
+    return lines[0] if len(lines) == 1 else Text("\n").join(lines)
 
 
 def _build_layout(table: Table, widths: Sequence[int]) -> Layout:
@@ -133,8 +133,8 @@ def _build_cards(table: Table, room: int) -> Layout:
     cards = Layout.grid()
     cards.add_column(overflow="fold")
     for row in table.rows:
-        texts = list[Stack]()
-        numbers = list[str]()
+        texts: list[Stack] = []
+        numbers: list[str] = []
         for column, cell in zip(table.columns, row, strict=True):
             first, *others = list_lines(cell)
             if not first.text:

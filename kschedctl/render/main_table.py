@@ -94,8 +94,10 @@ def _build_columns(document: Document) -> dict[str, list[object]]:
         header, rows = get_csv_table(document)
     except UsageError:  # no CSV form
         return _build_field_columns(document.as_list() if isinstance(document, Report) else document)
-    columns = {name: _convert_numbers(column) for name, column in zip(header, zip(*rows, strict=True), strict=False)}
-    return columns or {name: [] for name in header}
+    columns = list(zip(*rows, strict=True))
+    if not columns:
+        return {name: [] for name in header}
+    return {name: _convert_numbers(column) for name, column in zip(header, columns, strict=True)}
 
 
 def _convert_numbers(column: Sequence[object]) -> list[object]:
@@ -115,13 +117,14 @@ def _build_field_columns(document: Document) -> dict[str, list[object]]:
     """Build columns from plain fields, named as in JSON. Nested fields are named like `remedy.summary`."""
     struct, field = _find_rows(document)
     rows = getattr(document, field) if field else [document]
-    names: dict[str, list[object]] = {"name": list(rows)} if isinstance(rows, dict) else {}
-    objects = list(rows.values()) if isinstance(rows, dict) else rows
-    columns = {
-        name: _convert_numbers([_to_plain_value(attrgetter(path)(row)) for row in objects])
-        for name, path in _iter_plain_fields(struct)
-    }
-    return names | columns
+    columns: dict[str, list[object]] = {}
+    if isinstance(rows, dict):
+        columns["name"] = list(rows)
+        rows = list(rows.values())
+    for name, path in _iter_plain_fields(struct):
+        get_value = attrgetter(path)
+        columns[name] = _convert_numbers([_to_plain_value(get_value(row)) for row in rows])
+    return columns
 
 
 def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "") -> Iterator[tuple[str, str]]:
@@ -138,12 +141,18 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
 
 
 def _find_rows(document: Document) -> tuple[type[Document], str]:
-    """Find the type of the rows, and the field of the document that contains them."""
+    """Find the type of the rows, and the field of the document that contains them.
+
+    It is the field in ROW_FIELDS, else the first list of documents. Without one, the document itself is a row, and the
+    field is "".
+    """
     kind = type(document)
-    named = ROW_FIELDS.get(kind)
+    row_field = ROW_FIELDS.get(kind)
     for name, hint in get_type_hints(kind).items():
-        item = _get_item_type(hint) if named is None else _get_item_type(hint, dict)
-        if item is not None and named in (None, name):
+        if row_field not in (None, name):
+            continue
+        item = _get_item_type(hint) if row_field is None else _get_item_type(hint, dict)
+        if item is not None:
             return item, name
     return kind, ""
 

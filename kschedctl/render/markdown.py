@@ -50,14 +50,16 @@ def _render_block(block: Worded) -> str:
 
 
 def _render_table(table: Table) -> str:
-    """Render a table."""
-    names = (
-        _render_row(tuple(_render_inline(c.name.capitalize() if c.name.islower() else c.name) for c in table.columns)),
-    )
-    rule = (_render_row(tuple("---:" if c.right else "---" for c in table.columns)),)
-    rows = (_render_row(tuple(map(_render_cell, row))) for row in table.rows)
-    note = ("", _render_inline(table.note)) if table.note else ()
-    return "\n".join((*names, *rule, *rows, *note))
+    """Render a table, with its note below."""
+    headings = [column.name.capitalize() if column.name.islower() else column.name for column in table.columns]
+    lines = [
+        _render_row(tuple(map(_render_inline, headings))),
+        _render_row(tuple("---:" if column.right else "---" for column in table.columns)),
+    ]
+    lines += [_render_row(tuple(map(_render_cell, row))) for row in table.rows]
+    if table.note:
+        lines += ["", _render_inline(table.note)]
+    return "\n".join(lines)
 
 
 def _render_row(cells: tuple[str, ...]) -> str:
@@ -85,7 +87,7 @@ def _render_inline(cell: Cell) -> str:
 
 
 def _render_code(text: str) -> str:
-    """Render a code span."""
+    """Render a code span, between more backticks than the text has in a row."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     if not longest:
         return f"`{text}`"

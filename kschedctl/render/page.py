@@ -84,6 +84,11 @@ def list_lines(cell: Cell | Stack) -> tuple[Marked, ...]:
     return (with_tone(cell),)
 
 
+def is_empty(cell: Cell | Stack) -> bool:
+    """Return whether no line of the cell has text."""
+    return not any(line.text for line in list_lines(cell))
+
+
 class Table(msgspec.Struct, frozen=True):
     """A table; `note` stands below it."""
 
@@ -93,9 +98,9 @@ class Table(msgspec.Struct, frozen=True):
 
     def without_empty_columns(self) -> Table:
         """Return the table without columns whose cells are all empty."""
-        full = [i for i in range(len(self.columns)) if any(list_lines(row[i])[0].text for row in self.rows)]
-        rows = tuple(tuple(row[i] for i in full) for row in self.rows)
-        return Table(tuple(self.columns[i] for i in full), rows, self.note)
+        filled = [i for i in range(len(self.columns)) if any(not is_empty(row[i]) for row in self.rows)]
+        rows = tuple(tuple(row[i] for i in filled) for row in self.rows)
+        return Table(tuple(self.columns[i] for i in filled), rows, self.note)
 
 
 Worded = Heading | Paragraph | Command | Verbatim | Bullets | Table
@@ -179,10 +184,13 @@ def without_plots(page: Page) -> tuple[Worded, ...]:
     """Return the page without plots, and without headings that only have plots."""
     blocks: list[Worded] = []
     for i, block in enumerate(page):
-        under = tuple(takewhile(lambda below: not isinstance(below, Heading), page[i + 1 :]))
-        alone = isinstance(block, Heading) and under and all(isinstance(below, Plot) for below in under)
-        if not isinstance(block, Plot) and not alone:
-            blocks.append(block)
+        if isinstance(block, Plot):
+            continue
+        if isinstance(block, Heading):
+            below = list(takewhile(lambda other: not isinstance(other, Heading), page[i + 1 :]))
+            if below and all(isinstance(other, Plot) for other in below):
+                continue
+        blocks.append(block)
     return tuple(blocks)
 
 

@@ -38,7 +38,8 @@ from kschedctl.reports.placements import (
     list_victims,
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.text.amounts import format_percentage
 from kschedctl.text.counts import agreeing, counted, first_few, first_of
 from kschedctl.text.printable import rewrite_fit_error
 
@@ -63,7 +64,9 @@ def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]
     """Return a line per feature that is not replayed, and one for fields that the version ignores."""
     paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
-        consequence = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
+        consequence = (
+            "the replayed API server drops it from new objects, or the replayed scheduler ignores or rejects it"
+        )
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
     return tuple(paragraphs)
 
@@ -72,7 +75,7 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     """Return a line about the node where sampling starts, or () if all nodes are looked at."""
     if start is None:
         return ()
-    note = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
+    note = "" if start.known else "; kube-scheduler's own start is unknown, --start-index NUMBER sets it"
     return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
@@ -80,23 +83,20 @@ def build_sampling_lines(searched: SearchedNodes | None) -> Page:
     """Return lines about the nodes that were looked at for one pod, or () if all were."""
     if searched is None:
         return ()
-    looked_at = (
-        f"{searched.examined:,} of {count(searched.nodes, 'node')} looked at, {searched.found:,} "
-        f"{agreeing(searched.found, 'fits', 'fit')}"
-    )
-    description = f"{looked_at}; the next search begins at node {searched.next:,}"
+    evaluated = f"{searched.examined:,} of {count(searched.nodes, 'node')} evaluated"
+    fitting = f"{searched.found:,} {agreeing(searched.found, 'fits', 'fit')}"
+    description = f"{evaluated}, {fitting}; the next search begins at node {searched.next:,}"
     return (*build_search_start_line(searched.start), paragraph(Marked("searched:", Tone.FAINT), description))
 
 
 def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
     """Return a line per bug of kube-scheduler that makes a difference."""
-    return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
+    return tuple(paragraph(Marked("kube-scheduler bug:", Tone.WARNING), what) for what in faults)
 
 
 def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     """Return lines about the parts of the answer, besides the verdict, that unread kinds could change."""
-    relevant_kinds = [kind for kind in unknown if kind.affects != VERDICT]
-    words = {
+    consequences = {
         "message": "kube-scheduler's message and victims could differ",
         "scores": "the scores could differ",
         "victims": "the victims could differ",
@@ -104,12 +104,12 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         "replacement": "the best nodes for running pods could differ",
         "creation": "they would show pods that could not be created",
     }
-    by_part = {affects: [kind for kind in relevant_kinds if kind.affects == affects] for affects in words}
-    return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(unknowns)}; {words[affects]}")
-        for affects, unknowns in by_part.items()
-        if unknowns
-    )
+    lines = []
+    for affects, consequence in consequences.items():
+        kinds = [kind for kind in unknown if kind.affects == affects]
+        if kinds:
+            lines.append(paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(kinds)}; {consequence}"))
+    return tuple(lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
@@ -122,7 +122,7 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next: replayed, with this no pod is left without a node"
+REPLAYED = "Next: in a replay, this leaves no pod without a node"
 
 
 def build_next_section(style: Style, title: str = "Next") -> Page:
@@ -207,7 +207,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
     if equal := list_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
-        ties = "Equal in priority and start, so that kube-scheduler may evict either:"
+        ties = "With the same priority and start time, so kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
@@ -215,7 +215,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 
 
 def _describe_fate(evicted: EvictedPod) -> Cell:
-    """Return the node of the replacement, or the fate of a pod without one."""
+    """Return the node of the replacement, or else what becomes of the pod."""
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
@@ -227,11 +227,14 @@ def build_headroom_section(resources: Iterable[Headroom], where: str = "on a nod
 
 
 def _build_headroom_row(headroom: Headroom) -> Row:
-    """Build the row of a resource."""
-    amounts = (headroom.allocatable, headroom.requested_before, headroom.requested_after, headroom.largest_free_after)
-    total, before, after, free = (format_rounded(headroom.resource, amount) for amount in amounts)
-    parts = (f"{100 * amount / headroom.allocatable:.1f} %" for amount in amounts[1:3])
-    return (headroom.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
+    """Build the row of a resource: allocatable, requested before and after with percentages, and the most free."""
+    name = headroom.resource
+    requested = [
+        f"{format_rounded(name, amount)} ({format_percentage(amount / headroom.allocatable)})"
+        for amount in (headroom.requested_before, headroom.requested_after)
+    ]
+    total = format_rounded(name, headroom.allocatable)
+    return (name, total, *requested, format_rounded(name, headroom.largest_free_after))
 
 
 # -- over several runs ------------------------------------------------------------------------------------------------
@@ -240,24 +243,22 @@ def _build_headroom_row(headroom: Headroom) -> Row:
 def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
     """Build the table of how numbers differ between runs. `words` names the numbers."""
     rows = [(words.get(name, name), spread) for name, spread in spreads.items()]
-    return _build_spread_table(rows, f"{runs:,} runs; what is shown besides is of the first")
+    return _build_spread_table(rows, f"{count(runs, 'run')}; everything else shown is of the first run")
 
 
 def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
     """Build the table of how many pods per workload get no node in any, in each tried, or only in some orders."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
-    rows = [
-        (name, *map(_format_count, _split_unplaced(spread, proven.get(name, 0)))) for name, spread in unplaced.items()
-    ]
+    rows = []
+    for name, spread in unplaced.items():
+        in_any_order = proven.get(name, 0)
+        in_each_tried = max(spread.least - in_any_order, 0)
+        in_some_only = spread.most - spread.least
+        rows.append((name, *map(_format_count, (in_any_order, in_each_tried, in_some_only))))
     columns = [Column("workload", keep=True), *number_columns("in any order", "in each tried", "in some only")]
     title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
     return build_table(rows, columns, keep_row, limit=None, title=title, full=False)
-
-
-def _split_unplaced(spread: Spread, proven: int) -> tuple[int, int, int]:
-    """Return how many pods provably get no node, how many more in no order tried, and how many in some orders."""
-    return proven, max(spread.least - proven, 0), spread.most - spread.least
 
 
 def _format_count(number: int) -> str:
@@ -273,14 +274,11 @@ def build_variation_section(variation: Variation | None) -> Page:
     rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
     for workload in variation.workloads:
         for spreads in workload.domains.values():
-            rows += [
-                (f"{workload.workload}: {domain}", spread)
-                for domain, spread in spreads.items()
-                if spread.least != spread.most
-            ]
-    return _build_spread_table(
-        rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
-    )
+            for domain, spread in spreads.items():
+                if spread.least != spread.most:
+                    rows.append((f"{workload.workload}: {domain}", spread))
+    title = f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
+    return _build_spread_table(rows, title)
 
 
 def _build_spread_table(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
@@ -342,7 +340,7 @@ def build_still_pending_section(
 ) -> Page:
     """Build the section about pods that stay pending, with the pods that take their room.
 
-    It says how many nodes would be enough.
+    It says how many nodes would be enough, if any number is (`enough_nodes` is not None).
     """
     if not still_pending:
         return ()
@@ -351,14 +349,15 @@ def build_still_pending_section(
         by_message.setdefault(message, []).append(pod)
     rows = [(first_of(pods), message) for message, pods in by_message.items()]
     columns = (Column("pods"), Column("kube-scheduler"))
-    verb = "takes" if len(rivals) == 1 else "take"
-    parts = (
-        f"{counted(len(rivals), 'pod')} ahead in the queue {verb} their room: {first_few(rivals)}" if rivals else "",
-        f"{counted(enough_nodes, 'new node')} would be enough"
-        if enough_nodes is not None
-        else "what the autoscaler adds in its next loops does not place them",
-    )
+    clauses = []
+    if rivals:
+        take = agreeing(len(rivals), "takes", "take")
+        clauses.append(f"{counted(len(rivals), 'pod')} ahead in the queue {take} their room: {first_few(rivals)}")
+    if enough_nodes is None:
+        clauses.append("the nodes that the autoscaler adds in its next loops do not place them")
+    else:
+        clauses.append(f"{counted(enough_nodes, 'new node')} would be enough")
     return (
-        *build_table(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there"),
-        paragraph(f"{'; '.join(filter(None, parts))}."),
+        *build_table(rows, columns, lambda row: row, style, title="Still pending once these nodes exist"),
+        paragraph(f"{'; '.join(clauses)}."),
     )

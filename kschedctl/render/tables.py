@@ -62,11 +62,14 @@ def build_table(
     """
     if not rows:
         return ()
-    every_node = None if style.lists_all_nodes else limit
-    shown, more = limit_rows(rows, every_node) if each_node else limit_rows_by_style(rows, style, limit)
+    if each_node:
+        shown, more = limit_rows(rows, None if style.lists_all_nodes else limit)
+    else:
+        shown, more = limit_rows_by_style(rows, style, limit)
     table = Table(tuple(columns), tuple(map(row, shown)), "; ".join(filter(None, (more, note))))
-    made = table if full else table.without_empty_columns()
-    return section(title, made) if title else (made,)
+    if not full:
+        table = table.without_empty_columns()
+    return section(title, table) if title else (table,)
 
 
 def build_struct_table(
@@ -82,7 +85,8 @@ def build_struct_table(
 ) -> Page:
     """Build a table of structs from the columns beside their fields; `cells` overrides fields.
 
-    `numbered` is the name of a column in front that counts the rows.
+    `numbered` is the name of a column in front that counts the rows. In a narrow style, some columns are stacked below
+    the first cell.
     """
     if not rows:
         return ()
@@ -90,19 +94,24 @@ def build_struct_table(
     beside = {name: column for name, column in declared.items() if not (column.narrow and style.narrow)}
     beneath = {name: column for name, column in declared.items() if name not in beside}
 
-    def cell(struct: Struct, name: str) -> Cell | Stack:
-        return cells[name](struct) if cells and name in cells else _build_cell(getattr(struct, name), declared[name])
+    def build_cell(struct: Struct, name: str) -> Cell | Stack:
+        if cells and name in cells:
+            return cells[name](struct)
+        return _build_cell(getattr(struct, name), declared[name])
 
-    def row(ranked: tuple[int, Struct]) -> Row:
-        number, struct = ranked
-        first, *others = (cell(struct, name) for name in beside)
+    def build_row(numbered_row: tuple[int, Struct]) -> Row:
+        number, struct = numbered_row
+        first, *others = (build_cell(struct, name) for name in beside)
         if beneath:
-            more = (_build_line_below(cell(struct, name), column) for name, column in beneath.items())
-            first = Stack((*list_lines(first), *more))
-        return (*([f"{number}"] if numbered else []), first, *others)
+            lines_below = (_build_line_below(build_cell(struct, name), column) for name, column in beneath.items())
+            first = Stack((*list_lines(first), *lines_below))
+        return (f"{number}", first, *others) if numbered else (first, *others)
 
-    columns = [*([Column(numbered, right=True)] if numbered else []), *beside.values()]
-    return build_table([*enumerate(rows, 1)], columns, row, style, title=title, limit=limit, note=note, full=full)
+    columns = list(beside.values())
+    if numbered:
+        columns.insert(0, Column(numbered, right=True))
+    numbered_rows = list(enumerate(rows, 1))
+    return build_table(numbered_rows, columns, build_row, style, title=title, limit=limit, note=note, full=full)
 
 
 def format_rounded(name: str, amount: int) -> str:

@@ -64,12 +64,19 @@ def render_custom_columns(document: JsonObject, template: str) -> str:
         )
     paths = [_normalize_path(path) for _, _, path in columns]
     rows = [[name for name, _, _ in columns]]
-    listed = ROW_FIELDS.get(str(document["kind"]), "")
-    for item in array_at(document, listed) if listed in document else [document]:
-        rows.append([",".join(map(_format_value, _find_values(path, document, item))) or "<none>" for path in paths])
-    widths = [max(map(len, cells)) + GAP for cells in zip(*rows, strict=True)]
-    lines = ("".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "".join(f"{line}\n" for line in lines)
+    field = ROW_FIELDS.get(str(document["kind"]), "")
+    for item in array_at(document, field) if field in document else [document]:
+        cells = []
+        for path in paths:
+            values = _find_values(path, document, item)
+            cells.append(",".join(map(_format_value, values)) or "<none>")
+        rows.append(cells)
+    widths = [max(map(len, column)) + GAP for column in zip(*rows, strict=True)]
+    text = ""
+    for row in rows:
+        line = "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        text += f"{line.rstrip()}\n"
+    return text
 
 
 def _normalize_path(path: str) -> str:
@@ -87,8 +94,8 @@ def _normalize_path(path: str) -> str:
 
 def _parse_template(template: str) -> tuple[Action, ...]:
     """Parse a template into pieces. Raises UsageError."""
-    stack: list[list[Action]] = [[]]
-    ranges: list[str] = []
+    stack: list[list[Action]] = [[]]  # the pieces outside, then those of each open {range}
+    ranges: list[str] = []  # the path of each open {range}
     for text in re.split(r"(\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\})", template):
         inner = text[1:-1].strip() if text.startswith("{") and text.endswith("}") else None
         if inner is None:
@@ -161,15 +168,24 @@ def _translate_path(path: str, text: str) -> str:
     >>> _translate_path("", ".items[*]")
     "['items'][*]"
     """
-    made, position = "", 0
-    while position < len(text) and text != ".":
+    if text == ".":
+        return ""
+    translated = ""
+    position = 0
+    while position < len(text):
         step = _STEP.match(text, position)
         if step is None or (position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")):
             raise _build_template_error(path, "a path begins with a dot", "as .nodes[*].name")
-        name = re.sub(r"\\(.)", r"\1", step["name"] or "").replace("'", "\\'")
-        made += (step["deep"] or "") + ("[*]" if step["any"] else step["bracket"] or f"['{name}']")
+        translated += step["deep"] or ""
+        if step["any"]:
+            translated += "[*]"
+        elif step["bracket"]:
+            translated += step["bracket"]
+        else:
+            name = re.sub(r"\\(.)", r"\1", step["name"] or "").replace("'", "\\'")
+            translated += f"['{name}']"
         position = step.end()
-    return made
+    return translated
 
 
 def _build_template_error(template: str, what: str, hint: str) -> UsageError:

@@ -40,11 +40,13 @@ _END = re.compile(r"(?: *(\x1b\[0m))?(?: |\x1b\[[\d;]+m)*$")
 def render_text(page: Page, style: Style) -> str:
     """Render the page as text that ends with a newline, with ANSI colors if the style has them."""
     lines: list[str] = []
-    before: Block | None = None
+    previous: Block | None = None
     for block in page if style.plots else without_plots(page):
         block_lines = _render_block(block, style)
-        lines += ["", *block_lines] if before and block_lines and _needs_blank_line(before, block) else block_lines
-        before = block
+        if previous and block_lines and _needs_blank_line(previous, block):
+            lines.append("")
+        lines += block_lines
+        previous = block
     return "".join(f"{_strip_trailing_blanks(line)}\n" for line in lines)
 
 
@@ -80,9 +82,11 @@ def _needs_blank_line(previous: Block, block: Block) -> bool:
 
 
 def _strip_trailing_blanks(line: str) -> str:
-    """Remove blanks at the end of a line, with their colors."""
+    """Remove blanks at the end of a line, with their colors. Only a line that ends with "m" ends with a color code."""
     line = line.rstrip()
-    return _END.sub(lambda end: end[1] or "", line) if line.endswith("m") else line
+    if not line.endswith("m"):
+        return line
+    return _END.sub(lambda end: end[1] or "", line)
 
 
 # -- without a limit ---------------------------------------------------------------------------------------------------

@@ -48,8 +48,10 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
     yield paragraph(workload, Marked("Not created:", Tone.BAD), not_created.headline)
     shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
-        more = failure.message if number else ""  # the headline has that of the first
-        yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
+        if number == 0:  # its message is in the headline
+            yield paragraph(Marked(_describe_source(failure), Tone.FAINT), "")
+        else:
+            yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
     yield from _iter_fixes([not_created])
@@ -57,7 +59,7 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
 
 def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
     """Yield the fixes with their commands, without repetitions."""
-    fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
+    fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         yield from map(Command, fix.commands)
@@ -68,7 +70,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
-    commands = [command for lacking in shown_workloads for command in style.commands.get(lacking.workload, ())]
+    commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *_iter_fixes(shown_workloads),
@@ -111,20 +113,24 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
     """Build lines about a single object, or about the few that hold a workload back."""
-    return tuple(
-        block
-        for entry in waiting
-        for block in (*map(paragraph, _iter_holder_lines(entry)), *iter_admission_fix_lines(entry.fixes))
-    )
+    blocks: list[Paragraph | Command] = []
+    for entry in waiting:
+        blocks += map(paragraph, _iter_holder_lines(entry))
+        blocks += iter_admission_fix_lines(entry.fixes)
+    return tuple(blocks)
 
 
 def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
     """Yield the lines about fixes for a Workload: each with its costs and its commands."""
     for fix in fixes:
-        label = "Not verified:" if fix.needs_values else "Fix:" if fix.holds else "Not enough:"
-        drawbacks = "; ".join(fix.drawbacks)
-        but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
-        yield paragraph(Marked(label, Tone.STRONG), f"{fix.summary}," if but else fix.summary, *but)
+        if fix.needs_values:
+            label = Marked("Not verified:", Tone.STRONG)
+        else:
+            label = Marked("Fix:" if fix.holds else "Not enough:", Tone.STRONG)
+        if fix.drawbacks:
+            yield paragraph(label, f"{fix.summary},", Marked(f"but {'; '.join(fix.drawbacks)}", Tone.WARNING))
+        else:
+            yield paragraph(label, fix.summary)
         yield from map(Command, fix.commands)
 
 

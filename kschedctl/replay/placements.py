@@ -322,8 +322,8 @@ def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCount
     pods_after = after[:, column]
 
     zones = view.nodes.label(ZONE)
-    zones_before = zones.sums(pods_before).tolist()
-    zones_after = zones.sums(pods_after).tolist()
+    zones_before = zones.sum_nodes(pods_before).tolist()
+    zones_after = zones.sum_nodes(pods_after).tolist()
     zone_counts = map(PodCount, zones.values, zones_before, zones_after)
 
     changed_rows = np.flatnonzero(pods_before != pods_after)

@@ -159,12 +159,10 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the groups that grow."""
-        grown = ", ".join(
-            f"{increase.group} from {increase.source:,} to {increase.target:,}" for increase in self.increases
-        )
+        """Return the groups that grow, or that none does, and the number of unschedulable pods."""
+        increases = [f"{each.group} from {each.source:,} to {each.target:,}" for each in self.increases]
         pods = counted(len(self.unschedulable), "unschedulable pod")
-        return (f"Scale-up: {grown}" if grown else "No group grows", f"for {pods}")
+        return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
 
 
 class Utilization(Document, frozen=True):
@@ -275,12 +273,11 @@ class ScaleDown(Report, frozen=True):
     kind: str = "ScaleDown"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the nodes that are removed, with the number of unneeded nodes."""
+        """Return the nodes that are removed, or that none is, and the number of unneeded nodes."""
+        unneeded = f"of {counted(len(self.unneeded), 'unneeded node')}"
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
-        unneeded_count = f"of {counted(len(self.unneeded), 'unneeded node')}"
+        if not removed_nodes:
+            return ("No node is removed", unneeded)
         wait = self.waits.get("scale-down-unneeded-time")
-        waiting_time = f", once unneeded for {wait}" if wait and removed_nodes else ""
-        return (
-            f"Scale-down: {first_few(removed_nodes)}" if removed_nodes else "No node goes",
-            f"{unneeded_count}{waiting_time}",
-        )
+        waiting_time = f", once unneeded for {wait}" if wait else ""
+        return (f"Scale-down: {first_few(removed_nodes)}", f"{unneeded}{waiting_time}")

@@ -88,9 +88,11 @@ def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
 def list_columns(struct: type[Document]) -> dict[str, Column]:
     """Return the column of each field that declares one, from left to right."""
     hints = get_type_hints(struct, include_extras=True)
-    columns = {
-        name: _complete_column(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated
-    }
+    columns = {}
+    for name, hint in hints.items():
+        if get_origin(hint) is Annotated:
+            field_type, column = get_args(hint)
+            columns[name] = _complete_column(name, field_type, column)
     return dict(sorted(columns.items(), key=lambda item: item[1].place))
 
 

@@ -107,17 +107,22 @@ class Findings(Report, frozen=True):
     kind: str = "Findings"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of findings by severity, and the number of objects."""
+        """Return the number of findings by severity, the number of objects, and how many findings are left out."""
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")
-        checked = f"in {counted(self.checked, 'object')}"
-        checked += f", by {counted(self.rules_run, 'rule')}" if self.rules_run else ""
         counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]
-        remarks = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
-        remarks += [f"{self.known} in the baseline"] if self.known else []
-        remarks += [f"{self.below} less grave"] if self.below else []
-        remarks += [f"{self.alike} more alike: --profile all"] if self.alike else []
-        return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(remarks)})"] if remarks else []))
+        verdict = ", ".join(counts) or "Nothing found"
+        checked = f"in {counted(self.checked, 'object')}"
+        if self.rules_run:
+            checked += f", by {counted(self.rules_run, 'rule')}"
+        remarks = {
+            "ignored": len(self.suppressed),
+            "in the baseline": self.known,
+            "less severe": self.below,
+            "more alike: --profile all": self.alike,
+        }
+        listed = [f"{number} {remark}" for remark, number in remarks.items() if number]
+        return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the most severe findings to the summary."""

@@ -113,13 +113,15 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     def describe(self, *, in_full: bool = False) -> str:
         """Describe the answer in a sentence. Lists in Karpenter's errors are included only if `in_full`."""
         if self.skipped:
-            return "takes no part: not ready, or none of its types is left"
+            return "takes no part: it is not ready, or has no instance type left"
         if self.error:
             return self.error if in_full else shorten_error(self.error)
-        cheapest = self.cheapest
-        price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
-        dropped = f", with {counted(len(self.relaxations), 'wish', 'wishes')} given up" if self.relaxations else ""
-        return f"takes it: {counted(len(self.instance_types), 'instance type')}{price}{dropped}"
+        text = f"takes it: {counted(len(self.instance_types), 'instance type')}"
+        if self.cheapest and self.cheapest.price:
+            text += f", cheapest {self.cheapest.options[0]} at ${self.cheapest.price:.4f}/h"
+        if self.relaxations:
+            text += f", without {counted(len(self.relaxations), 'preference')}"
+        return text
 
 
 class OverlayVerdict(Document, frozen=True):
@@ -185,18 +187,14 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of new nodes, and the number of pods for which they are launched."""
+        """Return the number of new nodes, of pods for which they are launched, and of pods that get none of them."""
         pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
         node_count = len(self.new_node_claims)
-        what = (
-            f"Karpenter would launch {counted(node_count, 'node')}" if node_count else "Karpenter would launch no node"
-        )
+        if not node_count:
+            return ("Karpenter would launch no node", f"for {pods}", "")
         without = len(self.pod_errors) + len(self.rejected)
-        return (
-            what,
-            f"for {pods}",
-            f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without and node_count else "",
-        )
+        remark = f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without else ""
+        return (f"Karpenter would launch {counted(node_count, 'node')}", f"for {pods}", remark)
 
 
 class DisruptionCandidate(Document, frozen=True):
@@ -314,11 +312,14 @@ class Disruption(Report, frozen=True):
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the decision of the next round."""
+        """Return the decision of the next round, which is the first command of the first method that has one."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
-            return ("Karpenter would take no node away",)
-        (first, *_) = commands
-        made = f", launching {counted(len(first.replacements), 'node')} for it" if first.replacements else ""
-        saved = f", saving ${first.savings:.4f} an hour" if first.savings else ""
-        return (f"Karpenter would {first.decision} {counted(len(first.candidates), 'node')}{made}{saved}",)
+            return ("Karpenter would remove no node",)
+        command = commands[0]
+        sentence = f"Karpenter would {command.decision} {counted(len(command.candidates), 'node')}"
+        if command.replacements:
+            sentence += f", and launch {counted(len(command.replacements), 'node')} first"
+        if command.savings:
+            sentence += f", saving ${command.savings:.4f} an hour"
+        return (sentence,)

@@ -54,8 +54,12 @@ class CreationFix(Document, frozen=True):
     @property
     def words(self) -> str:
         """The change with its costs and its consequences."""
-        but = f", but {'; '.join(list_clauses(self.costs))}" if self.costs else ""
-        return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
+        text = self.what
+        if self.costs:
+            text += f", but {'; '.join(list_clauses(self.costs))}"
+        if self.then:
+            text += f"; then they wait: {self.then}"
+        return text
 
 
 class NotCreated(Document, frozen=True):
@@ -80,12 +84,12 @@ class NotCreated(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """Return the report as it appears in a summary."""
+        """The report as it appears in a summary."""
         return ShortPods(self.missing or 0, "", self.workload, self.headline)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that fails a CI gate."""
+        """The problem that fails a CI gate."""
         return GateProblem("not-created", self.workload, self.headline)
 
 
@@ -93,9 +97,8 @@ def describe_not_created(reports: Sequence[NotCreated]) -> str:
     """Return the headline of the only workload, or the numbers of pods and workloads if there are several."""
     if len(reports) == 1:
         return reports[0].headline
-    return (
-        f"{counted(sum(workload.missing or 0 for workload in reports), 'pod')} of {counted(len(reports), 'workload')}"
-    )
+    missing = sum(workload.missing or 0 for workload in reports)
+    return f"{counted(missing, 'pod')} of {counted(len(reports), 'workload')}"
 
 
 class OnceCreated(Document, frozen=True):
@@ -135,4 +138,4 @@ class Admission(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return whether the object is admitted, with the server's message."""
-        return ("Admitted" if self.allowed else f"Refused ({self.code}):", self.message or "")
+        return ("Admitted" if self.allowed else f"Denied ({self.code}):", self.message or "")

@@ -12,7 +12,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class UnplacedPods(Document, frozen=True):
@@ -32,7 +32,7 @@ class UnplacedPods(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """Return the pods as they appear in a summary."""
+        """The pods as they appear in a summary."""
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
 
     @property
@@ -180,17 +180,18 @@ def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> l
 
     ``tied``: victim -> pods that stay and equal the victim.
     """
+    # Victims with the same equal pods share an entry; a victim without equal pods has its own
     groups: dict[tuple[str, ...], list[str]] = {}
     for victim in victims:
-        equals = tuple(tied.get(victim, ()))
-        groups.setdefault(equals or (victim,), []).append(victim)
+        equal_pods = tuple(tied.get(victim, ()))
+        groups.setdefault(equal_pods or (victim,), []).append(victim)
     texts = []
-    for equals, group in groups.items():
-        if equals == (group[0],):  # no other pod equals the victim
+    for equal_pods, group in groups.items():
+        if equal_pods == (group[0],):
             texts.append(group[0])
         else:
             number = "one" if len(group) == 1 else len(group)
-            texts.append(f"{number} of {first_few([*group, *equals])}")
+            texts.append(f"{number} of {first_few([*group, *equal_pods])}")
     return texts
 
 
@@ -224,22 +225,26 @@ class EvictionChain(Document, frozen=True):
     @property
     def fates(self) -> str:
         """The fates in words, to follow the names of the pods, with the pods that replacements evict in turn."""
-        fates = (
+        fates = (  # number of pods, singular, plural
             (self.moved, "comes back elsewhere", "come back elsewhere"),
             (self.returned, "returns to its node", "return to their nodes"),
             (self.pending, "stays Pending", "stay Pending"),
             (self.lost, "is gone for good", "are gone for good"),
         )
-        if self.evicted == 1:
-            text = ", which " + next((one for number, one, _ in fates if number), "waits")
+        occurring = [fate for fate in fates if fate[0]]
+        if self.evicted != 1:
+            text = ": " + ", ".join(counted(number, singular, plural) for number, singular, plural in occurring)
+        elif occurring:
+            _, singular, _ = occurring[0]
+            text = f", which {singular}"
         else:
-            text = ": " + ", ".join(counted(number, one, many) for number, one, many in fates if number)
+            text = ", which waits"
         if self.evicted_in_turn:
             replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
             text += f", and {replacements} {first_few(self.evicted_in_turn)} in turn"
         if self.outrun:
-            waits = "waits on" if len(self.outrun) == 1 else "wait on"
-            text += f", and replacements take the node again before {first_few(self.outrun)}, which {waits}"
+            wait = agreeing(len(self.outrun), "keeps waiting", "keep waiting")
+            text += f", and replacements take the node again before {first_few(self.outrun)}, which {wait}"
         return text
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> the team: that of the workload, or that of the cluster."""
@@ -69,13 +69,13 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix, beginning with pods that take the room first, if there are such pods."""
+        """All costs of the fix. If the pod still waits, that comes first."""
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
         if self.rivals:
-            verb = "takes" if len(self.rivals) == 1 else "take"
-            text = f"the pod still waits: {first_few(self.rivals)} {verb} the room first"
+            take = agreeing(len(self.rivals), "takes", "take")
+            text = f"the pod still waits: {first_few(self.rivals)} {take} the room first"
             return (FixCost(CostKind.STILL_WAITS, text), *costs)
         if self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
             return (FixCost(CostKind.STILL_WAITS, "the pod still waits once all waiting pods were tried"), *costs)

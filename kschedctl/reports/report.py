@@ -139,9 +139,10 @@ class ClusterAnswer(Document, frozen=True):
 
 
 def get_answer_kind(document: Document) -> str:
-    """Return the kind of the document, or of its answers if it is about several clusters."""
-    answer = document.answers[0].document if isinstance(document, Answers) and document.answers else document
-    return str(getattr(answer, "kind", "this"))
+    """Return the kind of the document, or of its answers if it is about several clusters; "this" if it has none."""
+    if isinstance(document, Answers) and document.answers:
+        document = document.answers[0].document
+    return str(getattr(document, "kind", "this"))
 
 
 class Answers(Report, frozen=True):
@@ -166,23 +167,26 @@ class Answers(Report, frozen=True):
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of clusters with a good answer."""
+        """Return the number of clusters with a good answer, and how many were answered before an interruption."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
 
     def build_csv_table(self) -> CsvTable | None:
-        """Return the rows of all clusters, each after the name of its cluster."""
-        tables = [(answer.cluster, answer.document.build_csv_table()) for answer in self.answers]
-        if any(table is None for _, table in tables):
+        """Return the rows of all clusters, each after the name of its cluster, or None if an answer has no table."""
+        tables = {answer.cluster: answer.document.build_csv_table() for answer in self.answers}
+        if None in tables.values():
             return None
-        header = tables[0][1].header if tables else ()
-        return CsvTable(("cluster", *header), ((cluster, *row) for cluster, table in tables for row in table.rows))
+        header = next((table.header for table in tables.values()), ())
+        rows = ((cluster, *row) for cluster, table in tables.items() for row in table.rows)
+        return CsvTable(("cluster", *header), rows)
 
     def list_pod_names(self) -> tuple[str, ...] | None:
-        """Return the pods of all clusters."""
-        names = [answer.document.list_pod_names() for answer in self.answers]
-        return None if None in names else tuple(pod for pods in names for pod in pods)
+        """Return the pods of all clusters, or None if an answer is not about pods."""
+        pods_by_answer = [answer.document.list_pod_names() for answer in self.answers]
+        if None in pods_by_answer:
+            return None
+        return tuple(pod for pods in pods_by_answer for pod in pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
         """Return the problems of all clusters, each after the name of its cluster."""

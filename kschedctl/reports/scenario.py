@@ -162,9 +162,9 @@ class Scenario(Part, frozen=True, kw_only=True):
 def build_scenario_schema() -> JsonDict:
     """Build the JSON Schema of a Scenario, in which a step has exactly one field."""
     schema: JsonDict = msgspec.json.schema(Scenario)
-    definitions = schema["$defs"]
-    definitions["Step"] |= {"minProperties": 1, "maxProperties": 1}
-    for name in definitions["Step"]["properties"]:
-        verb = definitions["Step"]["properties"][name]
-        definitions["Step"]["properties"][name] = next(choice for choice in verb["anyOf"] if "$ref" in choice)
+    step = schema["$defs"]["Step"]
+    step |= {"minProperties": 1, "maxProperties": 1}
+    properties = step["properties"]
+    for name, prop in properties.items():  # either a struct or null, which a user does not write
+        properties[name] = next(choice for choice in prop["anyOf"] if "$ref" in choice)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

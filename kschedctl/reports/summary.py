@@ -39,6 +39,8 @@ class ShortCause(Document, frozen=True):
 def describe_node_share(nodes: int, within: int, total: int) -> str:
     """Describe the nodes to which a reason applies, as a share of the nodes within reach or else of all nodes.
 
+    A cluster with a single node gets an empty string.
+
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
     """
@@ -46,10 +48,12 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
         return ""
     if within == nodes == 1:
         return "the only eligible node"
-    among, of = (within, "eligible nodes") if 0 < within < total else (total, "nodes")
+    only_some_are_eligible = 0 < within < total
+    among = within if only_some_are_eligible else total
+    noun = "eligible nodes" if only_some_are_eligible else "nodes"
     if nodes < among:
-        return f"{nodes:,} of {among:,} {of}"
-    return f"both {of}" if nodes == 2 else f"all {nodes:,} {of}"
+        return f"{nodes:,} of {among:,} {noun}"
+    return f"both {noun}" if nodes == 2 else f"all {nodes:,} {noun}"
 
 
 class ShortNodes(Document, frozen=True):
@@ -147,11 +151,16 @@ class Summary(Document, frozen=True):
 
     def _limit_entries(self, entries: int) -> Summary:
         """Return the summary with at most this many entries per list, and with long texts cut."""
-        whole = {name: getattr(self, name) for name in LISTS}
-        left_out = {name: max(len(values) - entries, 0) + self.left_out.get(name, 0) for name, values in whole.items()}
-        kept = {name: _cut_texts(values[:entries]) for name, values in whole.items()}
-        texts = {name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")}
-        return replace(self, **kept, **texts, left_out={name: number for name, number in left_out.items() if number})
+        changed: dict[str, object] = {
+            name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")
+        }
+        left_out = dict(self.left_out)
+        for name in LISTS:
+            values = getattr(self, name)
+            changed[name] = _cut_texts(values[:entries])
+            if len(values) > entries:
+                left_out[name] = left_out.get(name, 0) + len(values) - entries
+        return replace(self, **changed, left_out=left_out)
 
 
 def _cut_texts(value: object) -> object:

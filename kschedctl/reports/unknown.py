@@ -81,8 +81,10 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
 
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
     """Return a clause about unread kinds that could change the verdict: ``unless claims or devices say otherwise``."""
-    subjects = [SUBJECTS.get(u.kind, pluralize_kind(u.kind)) for u in unknown if u.affects == VERDICT]
-    listed = " or ".join((", ".join(subjects[:-1]), subjects[-1])) if len(subjects) > 1 else "".join(subjects)
+    subjects = [SUBJECTS.get(entry.kind, pluralize_kind(entry.kind)) for entry in unknown if entry.affects == VERDICT]
+    listed = "".join(subjects[-1:])
+    if len(subjects) > 1:
+        listed = f"{', '.join(subjects[:-1])} or {listed}"
     return f"unless {listed} say otherwise"
 
 
@@ -96,5 +98,7 @@ def describe_unread(unknown: Iterable[UnknownKind]) -> str:
 
 def describe_doubt(unknown: Iterable[UnknownKind]) -> str:
     """Return a clause on which unread kinds could change the verdict and why they were not read, or ""."""
-    of_verdict = [u for u in unknown if u.affects == VERDICT]
-    return f", {describe_verdict_doubts(of_verdict)} ({describe_unread(of_verdict)})" if of_verdict else ""
+    of_verdict = [entry for entry in unknown if entry.affects == VERDICT]
+    if not of_verdict:
+        return ""
+    return f", {describe_verdict_doubts(of_verdict)} ({describe_unread(of_verdict)})"

@@ -4,6 +4,7 @@ operator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
@@ -13,7 +14,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class WaitingState(StrEnum):
@@ -84,7 +85,7 @@ class WaitingElsewhere(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that fails a CI gate."""
+        """The problem that fails a CI gate."""
         return GateProblem("not-scheduled", self.resource, self.headline)
 
     @property
@@ -104,20 +105,19 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
     >>> count_by_state([WaitingElsewhere("Job a/b", WaitingState.SUSPENDED, "suspended")])
     '1 Job suspended'
     """
-    counts: dict[str, int] = {}
-    words = {WaitingState.NOT_ADMITTED: "not admitted", WaitingState.SUSPENDED: "suspended"}
-    words[WaitingState.ADMISSIBLE] = "about to be admitted"
-    words[WaitingState.BYPASSES_SCHEDULER] = "that bypasses the scheduler"
-    for entry in waiting:
-        if entry.state is WaitingState.NOT_CHECKED:
-            continue
-        counts[f"{entry.kind} {words[entry.state]}"] = counts.get(f"{entry.kind} {words[entry.state]}", 0) + 1
+    counts = Counter((entry.kind, entry.state) for entry in waiting if entry.state is not WaitingState.NOT_CHECKED)
     phrases = []
-    for phrase, number in counts.items():
-        kind, _, how = phrase.partition(" ")
-        phrases.append(f"{counted(number, kind)} {how if number == 1 else how.replace('bypasses', 'bypass')}")
-    if custom := sum(entry.state is WaitingState.NOT_CHECKED for entry in waiting):
-        phrases.append(f"{counted(custom, 'custom resource')} not checked")
+    for (kind, state), number in counts.items():
+        descriptions = {
+            WaitingState.NOT_ADMITTED: "not admitted",
+            WaitingState.ADMISSIBLE: "about to be admitted",
+            WaitingState.SUSPENDED: "suspended",
+            WaitingState.BYPASSES_SCHEDULER: f"that {agreeing(number, 'bypasses', 'bypass')} the scheduler",
+        }
+        phrases.append(f"{counted(number, kind)} {descriptions[state]}")
+    unchecked = sum(entry.state is WaitingState.NOT_CHECKED for entry in waiting)
+    if unchecked:
+        phrases.append(f"{counted(unchecked, 'custom resource')} not checked")
     return ", ".join(phrases)
 
 

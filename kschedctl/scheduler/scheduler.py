@@ -230,7 +230,7 @@ class Scheduler:
         plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
-    def registrations(self, scheduler_name: str) -> Registrations:
+    def get_registrations(self, scheduler_name: str) -> Registrations:
         """Return the events for which the plugins of a profile registered, none if there is no such profile."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
@@ -242,7 +242,7 @@ class Scheduler:
     def event_handlers(self) -> EventHandlers:
         """The handlers that turn changes into events for which some plugin of a profile registered."""
         profiles = frozenset(self.configuration.profiles)
-        actions = collect_actions(map(self.registrations, sorted(profiles)))
+        actions = collect_actions(map(self.get_registrations, sorted(profiles)))
         slices, classes = self.cluster.resource_slices, self.cluster.device_classes
         requests = self.view.settings.requests
         return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)

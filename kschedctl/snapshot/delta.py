@@ -34,7 +34,7 @@ class Delta(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return len(self.node) > 0
 
-    def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
+    def sum_changes(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
         """Return by how much the sum of the values over each node's pods changes, (N, ...).
 
         `values` (T, ...) has one entry per PodInfo.
@@ -61,9 +61,9 @@ class Delta(msgspec.Struct, frozen=True):
         starts = find_run_starts(self.node)
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
-    def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
+    def count_changes(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
         """Return by how much the number of selected pods changes on each node, (N,). `selected` (T,) marks PodInfos."""
-        return self.sums(selected.astype(np.int64), nodes)
+        return self.sum_changes(selected.astype(np.int64), nodes)
 
     def restrict_to(self, rows: Rows) -> Delta:
         """Return the changes on these rows only, with each node numbered by its place among the rows."""

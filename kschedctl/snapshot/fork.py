@@ -203,7 +203,7 @@ class Fork:
         """Namespace -> labels, for the namespaces that exist."""
         return self.snapshot.namespace_labels
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+    def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to a matrix with R columns."""
         return self.snapshot.demands.build_matrix(rows)
 
@@ -269,7 +269,7 @@ class Fork:
         weight_by_pod = weights()
         sums = self.sum_by_node(weight_by_pod)
         if domains is not None:
-            sums = domains.sums(sums)
+            sums = domains.sum_nodes(sums)
         tally = Tally(weight_by_pod, domains, sums, len(self.trail))
         if pod_key is not None:
             drop_oldest_if_full(self._tallies, MAX_TALLIES)
@@ -337,14 +337,14 @@ class Fork:
             if position in nominated_positions:
                 self._nominated_by_priority = {}
 
-    def placed_before(self) -> Bools:
+    def mask_placed_before_group(self) -> Bools:
         """Return a mask (P,) of the pods that have a node.
 
         In the cycle of a pod group, the mask has the pods that had a node when the cycle began.
         """
         placed = self.node >= 0
         if self.group_since is not None:
-            _, signs, positions = self.trail.pods_since(self.group_since)
+            _, signs, positions = self.trail.list_pod_moves_since(self.group_since)
             moved, first_moves = np.unique(positions, return_index=True)
             placed[moved] = signs[first_moves] < 0  # pods whose first move was to leave had a node
         return placed
@@ -369,14 +369,14 @@ class Fork:
         if self._nominated_rows is not None:
             self._nominated_rows[position] = row
 
-    def nominated_row(self, position: Position) -> Row:
+    def get_nominated_row(self, position: Position) -> Row:
         """Return the row nominated for a pod, or NO_ROW."""
         if self._nominated_rows is None:
             rows, positions = self.nominations
             self._nominated_rows = dict(zip(positions.tolist(), rows.tolist(), strict=True))
         return Row(self._nominated_rows.get(position, NO_ROW))
 
-    def nominated_from(self, priority: int) -> Delta:
+    def get_nominated_delta(self, priority: int) -> Delta:
         """Return a delta that adds the nominated pods of at least this priority that have no node, from a cache."""
         if priority not in self._nominated_by_priority:
             _, positions = self.nominations
@@ -384,7 +384,7 @@ class Fork:
             self._nominated_by_priority[priority] = self._build_nominated_delta(every_nomination, priority)
         return self._nominated_by_priority[priority]
 
-    def nominated_besides(self, position: Position, priority: int) -> Delta:
+    def build_nominated_delta_besides(self, position: Position, priority: int) -> Delta:
         """Return a delta that adds the nominated pods of at least this priority that have no node, except one pod."""
         _, positions = self.nominations
         return self._build_nominated_delta(positions != position, priority)
@@ -397,9 +397,9 @@ class Fork:
         ones = np.ones(int(counted.sum()), np.int64)
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
-    def nominated_against(self, info: PodInfo) -> Delta:
+    def build_nominated_delta_against(self, info: PodInfo) -> Delta:
         """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself."""
-        delta = self.nominated_from(info.priority)
+        delta = self.get_nominated_delta(info.priority)
         if not delta:
             return delta
         _, positions = self.nominations
@@ -407,7 +407,7 @@ class Fork:
         # The usual case: the pod is in the snapshot under its name.
         position = self.pods.find_position(info.pod.key)
         if position is not None and is_same_pod(self.pods.objects[position], info.pod):
-            return self.nominated_besides(position, info.priority) if position in positions else delta
+            return self.build_nominated_delta_besides(position, info.priority) if position in positions else delta
 
         # A clone has the name of another pod in the snapshot.
         is_itself = np.zeros(len(positions), np.bool_)
@@ -471,9 +471,9 @@ class OwnRows:
         """Raise AttributeError for attributes of a Fork that such a plugin must not read."""
         raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+    def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to a matrix with R columns."""
-        return self.fork.matrix(rows)
+        return self.fork.build_matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result as `Fork.memo` does."""

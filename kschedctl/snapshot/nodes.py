@@ -66,23 +66,23 @@ class Domains:
     @cached_property
     def occupied(self) -> int:
         """Number of domains with nodes."""
-        return int(np.count_nonzero(self.counts(slice(None))))
+        return int(np.count_nonzero(self.count_rows(slice(None))))
 
     @cached_property
     def alone(self) -> bool:
         """Whether no two nodes share a domain."""
-        return self._is_identity or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
+        return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
-    def counts(self, rows: Rows | slice) -> Rows:
+    def count_rows(self, rows: Rows | slice) -> Rows:
         """Return the number of the rows in each domain, (size,). All rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
-    def sums(self, by_node: Rows) -> Rows:
+    def sum_nodes(self, by_node: Rows) -> Rows:
         """Return the sum in each domain, (size,), of values of the nodes (N,). Nodes in no domain do not count."""
         counted = np.flatnonzero((by_node != 0) & self.present)
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
-    def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
+    def map_to_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
         """Return the value of each node's domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
         if self._is_identity:
             return values[: len(self.codes)]

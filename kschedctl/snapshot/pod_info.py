@@ -188,10 +188,12 @@ class PodInfo:
 
     @property
     def _pod_affinity(self) -> PodAffinity | None:
+        """The pod affinity, or None."""
         return self.spec.affinity.pod_affinity if self.spec.affinity else None
 
     @property
     def _pod_anti_affinity(self) -> PodAffinity | None:
+        """The pod anti-affinity, or None."""
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_or_drop(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:

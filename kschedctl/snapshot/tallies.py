@@ -38,7 +38,7 @@ class Tally:
         if new_moves == 1:
             self._add_move(trail.latest)
         elif new_moves:
-            rows, infos, signs = trail.since(self.seen)
+            rows, infos, signs = trail.list_moves_since(self.seen)
             self._add_moves(rows, infos, signs)
         self.seen = len(trail)
         return self.sums

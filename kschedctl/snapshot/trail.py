@@ -38,7 +38,7 @@ class Trail:
         """Row, info, sign and position of each move, with room for more."""
         self._length = 0
         self._latest_rows = np.zeros(0, np.int64)
-        """The latest result of `rows_since`."""
+        """The latest result of `find_rows_since`."""
         self._latest_rows_between = (0, 0)
         """The lengths of the trail between which the moves of `_latest_rows` are."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)
@@ -56,11 +56,11 @@ class Trail:
         self._moves[self._length] = row, info, sign, position
         self._length += 1
 
-    def since(self, length: int) -> Ints:
+    def list_moves_since(self, length: int) -> Ints:
         """Return row, info and sign of the moves after the trail had this length, (3, M)."""
         return self._moves[length : self._length, :3].T
 
-    def rows_since(self, length: int) -> Rows:
+    def find_rows_since(self, length: int) -> Rows:
         """Return the distinct rows of the moves after the trail had this length, in ascending order, (M,)."""
         between = (length, self._length)
         if self._latest_rows_between != between:
@@ -75,7 +75,7 @@ class Trail:
         moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
         return moves
 
-    def pods_since(self, length: int) -> Ints:
+    def list_pod_moves_since(self, length: int) -> Ints:
         """Return row, sign and position of the moves after the trail had this length, (3, M)."""
         return self._moves[length : self._length, [0, 2, 3]].T
 
@@ -135,7 +135,7 @@ class Arrivals:
         [1, 0, 2]
         """
         self._extend_columns(pods)
-        rows, signs, positions = trail.pods_since(self.seen)
+        rows, signs, positions = trail.list_pod_moves_since(self.seen)
         # Arrivals between two departures are recorded at once.
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:

@@ -170,7 +170,8 @@ class PodItems:
         containers: list[str] = []
         scheduled, disrupted, messages, unschedulable_messages = ([""] * len(items) for _ in range(4))
         for index, item in enumerate(items):
-            meta, status = item.metadata, item.status
+            meta = item.metadata
+            status = item.status
             if get_place is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
                 validate_names(meta, partial(get_place, index), may_be_generated=True)
             pieces = _TIME.split(bytes(status.conditions))  # texts and times alternate

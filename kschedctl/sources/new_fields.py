@@ -14,7 +14,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Pod
-from kschedctl.api.validation.unknown_fields import fields_by_type, find_unknown_fields
+from kschedctl.api.validation.unknown_fields import find_unknown_fields, get_fields_by_type
 from kschedctl.api.versions_read import iter_unknown_paths
 
 _REVISION_LABEL = b"controller-revision-hash"
@@ -158,7 +158,7 @@ class _StrictTypes:
         if not name:
             return msgspec.Raw
         if name not in self._types:
-            fields_of_type = fields_by_type()[name]
+            fields_of_type = get_fields_by_type()[name]
             fields = [(f"f{number}", self.build(inner), None) for number, inner in enumerate(fields_of_type.values())]
             names = {f"f{number}": field for number, field in enumerate(fields_of_type)}
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)

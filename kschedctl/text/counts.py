@@ -15,7 +15,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def agreeing(number: int, singular: str, plural: str) -> str:
-    """Return the form of a verb that agrees with the number.
+    """Return the form of a word that agrees with the number.
 
     >>> agreeing(1, "gets", "get"), agreeing(0, "gets", "get")
     ('gets', 'get')

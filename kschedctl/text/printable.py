@@ -6,7 +6,7 @@ import re
 
 
 def printable(text: str) -> str:
-    r"""Return the text with every character that a terminal would obey or not show as an escape.
+    r"""Return the text with escapes for all characters that a terminal would interpret or not show.
 
     These are all of Unicode's control, format (direction overrides among them), surrogate, private and unassigned
     characters, and all separators but the space.
@@ -16,7 +16,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else escape_character(c) for c in text)
+    return "".join(character if character.isprintable() else escape_character(character) for character in text)
 
 
 def escape_character(character: str) -> str:
@@ -95,21 +95,23 @@ def rewrite_fit_error(message: str) -> str:
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return message
-    nodes = match[1]
-    sentences = _PREEMPTION.sub("", match[2]).removesuffix(".")
+    nodes, all_sentences = match.groups()
+    sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
     reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
-    none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
+    headline = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):
-        return f"{none}: {sentences}"
-    counted = sorted(((int(reason[1]), reason[2]) for reason in reasons if reason), key=lambda reason: -reason[0])
-    return f"{none}: {', '.join(_describe_reason(number, reason) for number, reason in counted)}"
+        return f"{headline}: {sentences}"
+    counted_reasons = [(int(match[1]), match[2]) for match in reasons if match]
+    counted_reasons.sort(key=lambda counted_reason: -counted_reason[0])
+    return f"{headline}: {', '.join(_describe_reason(count, reason) for count, reason in counted_reasons)}"
 
 
 def _describe_reason(number: int, reason: str) -> str:
-    """Describe the reason of a number of nodes."""
+    """Describe the reason why a number of nodes do not fit, in REASON_WORDS or else in upstream's words."""
     prefix, _, resource = reason.partition("Insufficient ")
     if resource and not prefix:
-        singular, plural = f"lacks {resource}", f"lack {resource}"
+        singular = f"lacks {resource}"
+        plural = f"lack {resource}"
     else:
         singular, plural = REASON_WORDS.get(reason, (reason, reason))
     return f"{number:,} {singular if number == 1 else plural}"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from conftest import Run, Write, node, pod
 
-from kschedctl.cli import candidates as candidates_module
-from kschedctl.cli.candidates import iter_candidates, run_with_limit
+from kschedctl.cli import completing
+from kschedctl.cli.completing import iter_candidates, run_with_limit
 from kschedctl.errors import InputError
 
 PODS = (
@@ -113,9 +113,9 @@ def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         time.sleep(600)
         return "late"
 
-    monkeypatch.setattr("kschedctl.cli.candidates.MAX_SECONDS", 600)
+    monkeypatch.setattr("kschedctl.cli.completing.MAX_SECONDS", 600)
     assert run_with_limit(0.1, stuck) == ""
-    monkeypatch.setattr("kschedctl.cli.candidates.MAX_SECONDS", 0.1)
+    monkeypatch.setattr("kschedctl.cli.completing.MAX_SECONDS", 0.1)
     assert run_with_limit(600, waiting) == ""
 
 
@@ -131,7 +131,7 @@ def test_waiting_for_the_processor_is_not_counted() -> None:
 
 def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names are more than a pipe holds, and nobody reads them before the process is ended."""
-    read = candidates_module._read_until_closed
+    read = completing._read_until_closed
 
     def late(reader: int) -> bytes | None:
         time.sleep(0.3)
@@ -141,7 +141,7 @@ def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         return "web-2\n" * 100_000
 
-    monkeypatch.setattr(candidates_module, "_read_until_closed", late)
+    monkeypatch.setattr(completing, "_read_until_closed", late)
     assert run_with_limit(30, many) == ""
 
 
@@ -154,8 +154,8 @@ def test_completion_imports_nothing_heavy() -> None:
     heavy = "numpy", "rich", "kubernetes", "urllib3", "kschedctl.api.objects", "kschedctl.scheduler"
     code = f"""if True:
         import sys
-        from kschedctl.cli import candidates
-        assert list(candidates.iter_candidates("pods", ["explain", "--demo", ""]))
+        from kschedctl.cli import completing
+        assert list(completing.iter_candidates("pods", ["explain", "--demo", ""]))
         print({{*{heavy}}} & sys.modules.keys())
     """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -83,7 +83,7 @@ def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     assert {each["node"] for each in answer["fates"]} <= managed | {c["metadata"]["name"] for c in given["nodeClaims"]}
     out = run(*asked).out
     assert "Each node alone, whatever budgets say" in out
-    assert "saving $" in out or "takes no node" in out
+    assert "saving $" in out or "removes no nodes" in out
 
 
 def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
     taken = {name for command in first for name in command["candidates"]}
     assert both["kind"] == "Consolidation"
     told = {each["node"]: each["autoscaler"] for each in (*both["removable"], *both["staying"])}
-    assert {name for name, said in told.items() if said == "takes it"} == taken & told.keys()
-    assert both["autoscaler"].startswith(f"Karpenter takes {len(taken)} node")
+    assert {name for name, said in told.items() if said == "removes it"} == taken & told.keys()
+    assert both["autoscaler"].startswith(f"Karpenter removes {len(taken)} node")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         (("consolidate", "--demo", "--autoscaler", "mine"), "karpenter"),
         (("provision", "--demo"), "no NodePools of Karpenter"),
         (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
-        (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "not SETTING=VALUE"),
+        (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "needs SETTING=VALUE"),
         (("provision", "-f", "CLUSTER", "--karpenter", "preferencePolicy=Maybe"), "preferencePolicy"),
         (("provision", "-f", "CLUSTER", "--instance-types", "nowhere.json"), "nowhere.json"),
         (("provision", "-f", "CLUSTER", "--instance-types", "CLUSTER"), "no instance types"),

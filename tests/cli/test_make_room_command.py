@@ -63,7 +63,7 @@ def test_no_room(run: Run, write: Write) -> None:
     [
         (("make-room", "--demo"), "no pod to make room for"),
         (("make-room", "nobody", "--demo"), 'pod "default/nobody" not found'),
-        (("make-room", "default/a"), "default/a has a node already: n1"),
+        (("make-room", "default/a"), "default/a already has a node: n1"),
         (("make-room", "default/new", "--pool", "x"), 'pool "x" not found'),
         (("make-room", "default/new", "--keep", "a b"), "--keep a b: unable to parse requirement"),
         (("make-room", "default/new", "--max-moves", "4"), "4 is not in the range"),

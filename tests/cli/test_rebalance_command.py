@@ -68,7 +68,7 @@ def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_
 def test_the_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
     assert code == 0
-    assert out.startswith("1 eviction in 1 round, then quiet")
+    assert out.startswith("1 eviction in 1 round, then none")
     assert "✓ n2" in out
 
 
@@ -86,8 +86,8 @@ def test_the_first_line_reads_as_one_sentence(run: Run, write: Write, tmp_path) 
     file.write_text(json.dumps(policy(TAINTS, unheardOf=1)))
     objects = write(tainted("n1", "4"), node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
-    assert out[0] == "1 eviction in 1 round, and no end yet; 1 eviction is refused"
-    assert 'ignored: unknown field "unheardOf" of the policy, which the descheduler does not read' in out
+    assert out[0] == "1 eviction in 1 round, and no end yet; 1 eviction is denied"
+    assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
     assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
 
 
@@ -307,7 +307,7 @@ def test_two_documents(run: Run, tmp_path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("---\nkind: A\n---\nkind: B\n")
     code, _, err = run("rebalance", "--policy", str(file), "--demo")
-    assert (code, "2 documents, want one DeschedulerPolicy" in err) == (2, True)
+    assert (code, "expected one DeschedulerPolicy, found 2 documents" in err) == (2, True)
 
 
 def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:

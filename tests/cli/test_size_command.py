@@ -55,7 +55,7 @@ def test_files_without_a_cluster_say_how_they_are_one(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     code, out, err = run("size", *files)
     assert (code, out) == (3, "")
-    assert err.rstrip().endswith("--assume-complete where the files are all that there is)")
+    assert err.rstrip().endswith("--assume-complete if the files are the whole cluster)")
 
 
 def test_pools_before_and_after_as_characters_and_as_a_picture(run: Run) -> None:

@@ -56,7 +56,7 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     assert (code, err) == (0, "")
     assert "before: under 1.33; after: under 1.36" in out
     assert "1 node(s) had untolerated taint {gpu: yes}" in " ".join(out.split())
-    assert "for 0 of 0 pods other nodes would be best, if recreated" in out
+    assert "0 of 0 pods would have other best nodes if recreated" in out
     document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
     jsonschema.validate(document, build_schema(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]
@@ -65,7 +65,7 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--compare-version", "1.33", "1.33"], "two different versions can be compared"),
+        (["--compare-version", "1.33", "1.33"], "the two versions are the same"),
         (["--compare-version", "1.33", "1.99"], "'1.99' is not supported"),
         (["--compare-version", "1.33", "1.36", "--compare-config", "a", "b"], "cannot be combined"),
     ],

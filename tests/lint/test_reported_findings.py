@@ -94,7 +94,7 @@ def test_what_is_less_grave_is_counted_and_does_not_fail(run: Run) -> None:
     code, out, _ = run("a.yaml", "--severity", "error", "--fail-on", "note", "-o", "json")
     report = json.loads(out)
     assert (code, report["findings"], report["below"]) == (0, [], 3)
-    assert "3 less grave" in run("a.yaml", "--severity", "error")[1]
+    assert "3 less severe" in run("a.yaml", "--severity", "error")[1]
 
 
 def test_labels_of_pods_in_a_cluster(run: Run) -> None:

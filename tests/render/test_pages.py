@@ -65,7 +65,7 @@ def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
     explained = (ExplainedPods(("a/x",), UNSCHEDULABLE),)
     shown = RENDERERS["html"](WhatIf("", 0, (0, 3), changes=changes, explained=explained), Style())
     assert isinstance(shown, str)
-    assert "for each newly pending pod</h2>" in shown
+    assert "of each newly pending pod</h2>" in shown
     assert "the nodes of 2 more pods.</p>" in shown
 
 
@@ -182,7 +182,7 @@ def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -
 @pytest.mark.parametrize("form", ["table", "wide", "markdown"])
 def test_upstream_s_faults_have_a_line_of_their_own(report: object, form: str) -> None:
     shown = RENDERERS[form](replace(report, upstream_faults=("it crashes",)), Style()).replace("`", "")
-    assert shown.split("\n").count("upstream's fault: it crashes") == 1
+    assert shown.split("\n").count("kube-scheduler bug: it crashes") == 1
 
 
 def test_victims_for_which_others_may_stand() -> None:

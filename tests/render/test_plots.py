@@ -14,7 +14,6 @@ from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
 from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table, find_plots
-from kschedctl.render.plots.axes import build_scale, choose_ticks
 from kschedctl.render.plots.plot import (
     Axis,
     Plot,
@@ -23,6 +22,8 @@ from kschedctl.render.plots.plot import (
     Series,
     build_bar_plot,
     build_line,
+    build_scale,
+    choose_ticks,
     describe_plot,
     shorten_middle,
 )

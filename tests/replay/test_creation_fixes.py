@@ -301,7 +301,7 @@ def test_what_is_created_and_waits_is_said_so() -> None:
     assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
     report = remedies(kschedctl.Cluster.from_objects([NODE, *world.objects]), world.manifest)
     assert report.verdict == "NotCreated"
-    assert report.impossible[0] == f"raise ResourceQuota q to pods=1: it is created then, and waits: {fix.then}"
+    assert report.impossible[0] == f"raise ResourceQuota q to pods=1: the pod is then created but waits: {fix.then}"
     assert all(remedy.summary.startswith("Raise ResourceQuota q to pods=1, and ") for remedy in report.remedies)
 
 

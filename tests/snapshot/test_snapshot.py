@@ -180,7 +180,7 @@ NOMINATED = {
 def test_nominated_pods_that_a_pod_yields_to(other, count):
     view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
     me = PodInfo(convert(pod("me", priority=1)), view.settings.requests)
-    delta = view.nominated_against(me)
+    delta = view.build_nominated_delta_against(me)
     assert delta.sign.tolist() == [1] * count
     assert [view.nodes.names[row] for row in delta.node] == ["n0"] * count
 
@@ -229,7 +229,7 @@ def test_what_a_selector_matches_is_told_again(cluster, sparse):
 def test_a_hypothesis_changes_the_sums_of_its_nodes(cluster):
     view = cluster.view()
     selected = view.pods.matching(selector_from_set({"app": "x"}), None)
-    changed = view.count_by_node(selected) + cluster.delta(view).counts(selected, len(view.nodes))
+    changed = view.count_by_node(selected) + cluster.delta(view).count_changes(selected, len(view.nodes))
     for row, name in enumerate(view.nodes.names):
         here = [p for p in cluster.pods_if_changed(name) if p["spec"]["nodeName"] == name]
         assert changed[row] == sum(labels_of(p).get("app") == "x" for p in here)

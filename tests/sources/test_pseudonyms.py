@@ -30,7 +30,7 @@ SECRET = "acme"
 def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
     pseudonyms = Pseudonyms({})
     for key in keys:
-        pseudonyms.key(key)
+        pseudonyms.replace_key(key)
     return pseudonyms, pseudonyms.assign_pseudonyms()
 
 
@@ -57,7 +57,7 @@ def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
 )
 def test_keys_that_everybody_has_stay(key: str, stays: bool) -> None:
     pseudonyms, originals = settled([key])
-    made = pseudonyms.key(key)
+    made = pseudonyms.replace_key(key)
     assert (made == key, is_well_known(key)) == (stays, stays)
     assert restored(made, originals) == key
     assert stays or resource_names.is_qualified_name(made)
@@ -79,7 +79,7 @@ KNOWN = st.sampled_from(
 def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
     """The order of resources decides which device goes to which request."""
     pseudonyms, originals = settled(keys)
-    made = {key: pseudonyms.key(key) for key in keys}
+    made = {key: pseudonyms.replace_key(key) for key in keys}
     assert sorted(made, key=lambda key: key) == sorted(made, key=made.__getitem__)
     assert len(set(made.values())) == len(made)
     for key in keys:
@@ -91,7 +91,7 @@ def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
 def test_what_is_no_key_stays_none(key: str) -> None:
     """Selectors with it are refused, and no extended resource is called so."""
     pseudonyms, _ = settled([key])
-    assert not resource_names.is_qualified_name(pseudonyms.key(key))
+    assert not resource_names.is_qualified_name(pseudonyms.replace_key(key))
 
 
 def rewriter(cluster: Cluster, pseudonyms: Pseudonyms) -> Rewriter:
@@ -119,9 +119,9 @@ RESOURCES = (
 def test_a_resource_is_counted_as_before(name: str) -> None:
     pseudonyms = Pseudonyms({})
     made = rewriter(Cluster(), pseudonyms)
-    made.resource(name)
+    made.replace_resource(name)
     pseudonyms.assign_pseudonyms()
-    found = made.resource(name)
+    found = made.replace_resource(name)
     rules = (
         resource_names.is_native,
         resource_names.is_extended,

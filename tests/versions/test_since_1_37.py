@@ -200,7 +200,7 @@ def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, w
     other["metadata"]["labels"] = {"app": "a"}
     cluster = kschedctl.Cluster.from_objects([NODE, other, pod("p", 0, affinity=affinity)], kube_version=version)
     scheduler = Scheduler(cluster)
-    hints = scheduler.registrations("default-scheduler").find_hints(InterPodAffinity.name, DELETED)
+    hints = scheduler.get_registrations("default-scheduler").find_hints(InterPodAffinity.name, DELETED)
     pods = scheduler.view.pods
     info, gone = (pods.infos[pods.info[pods.index[key]]] for key in ("d/p", "d/other"))
     assert any(ask is None or ask(info, ChangedObject(POD, gone.pod, None), scheduler.view) for ask in hints) is woken

@@ -29,7 +29,10 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 def validate_containers(
     spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions
 ) -> ValidationErrors:
-    """Validate all containers of a pod spec. ``volumes`` are the names of its valid volumes."""
+    """Validate the containers and init containers of a pod spec. ``volumes`` are the names of its valid volumes.
+
+    The order of the errors is upstream's, which differs between containers and init containers.
+    """
     if not spec.containers:
         yield required((*path, "containers"))
     seen: set[str] = set()
@@ -49,6 +52,7 @@ def validate_containers(
             yield duplicate((*at, "name"), container.name)
         elif container.name:
             seen.add(container.name)
+        # Init containers run one after the other, so each may use the same host ports.
         yield from _validate_unique_host_ports((container,), (*path, "initContainers"))
 
 
@@ -57,7 +61,9 @@ def validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOp
 
     Upstream: validatePodHostNetworkDeps.
     """
-    for i, container in enumerate(spec.containers if spec.host_network else ()):
+    if not spec.host_network:
+        return
+    for i, container in enumerate(spec.containers):
         for j, port in enumerate(container.ports):
             if (options.is_pod or port.host_port) and port.host_port != port.container_port:
                 at = (*path, "containers", i, "ports", j, "hostPort")

@@ -76,7 +76,8 @@ def validate_stateful_set(workload: Workload, options: ValidationOptions) -> Val
 
     Volumes of claim templates replace volumes of the same name.
     """
-    spec, policy = workload.spec, workload.spec.pod_management_policy
+    spec = workload.spec
+    policy = workload.spec.pod_management_policy
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_label)
     if policy not in ("", *MANAGEMENT_POLICIES):
         rule = "must be '{}' or '{}'".format(*MANAGEMENT_POLICIES)
@@ -125,7 +126,8 @@ def validate_replication_controller(controller: ReplicationController, options: 
 
 def validate_job(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Validate a Job. Upstream: ValidateJob. The API server generates the selector unless it is set by hand."""
-    spec, name = workload.spec, workload.metadata.name
+    spec = workload.spec
+    name = workload.metadata.name
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
     yield from _validate_job_spec(spec, SPEC, options)
     if spec.manual_selector:
@@ -143,7 +145,8 @@ def validate_job(workload: Workload, options: ValidationOptions) -> ValidationEr
 def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> ValidationErrors:
     """Validate a CronJob. Upstream: ValidateCronJobCreate. The syntax of the schedule is not checked."""
     path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]
-    spec, name = manifest.spec.job_template.spec, manifest.metadata.name
+    spec = manifest.spec.job_template.spec
+    name = manifest.metadata.name
     yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
     if not manifest.spec.schedule:
         yield required((*SPEC, "schedule"))
@@ -218,6 +221,7 @@ def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
 
 
 def _is_empty(selector: LabelSelector) -> bool:
+    """Return whether the selector has no requirements."""
     return not selector.match_labels and not selector.match_expressions
 
 

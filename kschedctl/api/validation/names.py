@@ -56,7 +56,7 @@ def validate_dns_subdomain(value: str) -> list[str]:
 
 
 def validate_qualified_name(value: str) -> list[str]:
-    """Return the errors of a string as a label key, which resource names and scheduling gates have the form of."""
+    """Return the errors of a string as a label key, a resource name or a scheduling gate, which have the same form."""
     return list(find_label_key_errors(value))
 
 
@@ -91,7 +91,7 @@ def validate_decimal_integer(value: str) -> list[str]:
 
 
 def complete_prefix(name: str) -> str:
-    """Return a generateName as a name to validate. A trailing dash is allowed."""
+    """Return a generateName as a name to validate, in which a trailing dash is replaced by a letter."""
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 

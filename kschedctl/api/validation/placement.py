@@ -285,7 +285,7 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
 
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate a toleration's operator and value. Upstream reports invalid values as errors of the operator."""
+    """Validate a toleration's operator and value. Like upstream, report most invalid values at the operator."""
     at = (*path, "operator")
     value = toleration.value
     match toleration.operator:

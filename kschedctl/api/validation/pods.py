@@ -64,10 +64,8 @@ def validate_template(template: Template, path: Path, options: ValidationOptions
     """Validate a pod template. Its pods are validated again on creation."""
     yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
     annotations_path = (*path, "metadata", "annotations")
-    yield from (
-        e._replace(at=annotations_path)
-        for e in validate_annotation_keys(template.metadata.annotations, (*path, "annotations"))
-    )
+    for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
+        yield error._replace(at=annotations_path)  # upstream's path does not exist
     yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
@@ -77,9 +75,10 @@ def default_spec(manifest: Template, options: ValidationOptions) -> PodSpec:
     with suppress(QuantityError):  # is reported where the quantity is validated
         pod = default_pod(pod)
     pod = merge_affinity_label_keys(pod)
-    spec = (merge_spread_label_keys(pod) if options.selector_merge else pod).spec
-    assert isinstance(spec, PodSpec)
-    return spec
+    if options.selector_merge:
+        pod = merge_spread_label_keys(pod)
+    assert isinstance(pod.spec, PodSpec)
+    return pod.spec
 
 
 def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
@@ -162,7 +161,8 @@ def _validate_resource_claims(claims: Sequence[api.PodResourceClaim], path: Path
 
 def _validate_claim_source(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
     """Validate that a claim names either a ResourceClaim or a template, not both."""
-    source_names = {field: name for attribute, field in _CLAIM_NAMES if (name := getattr(claim, attribute)) is not None}
+    names_by_field = {field: getattr(claim, attribute) for attribute, field in _CLAIM_NAMES}
+    source_names = {field: name for field, name in names_by_field.items() if name is not None}
     printed_claim = _PrintedClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)
     if len(source_names) == 2:
         rule = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from kschedctl.api.field_errors import (
     Key,
@@ -77,12 +78,10 @@ def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
     if resources.claims:
         yield forbidden((*path, "claims"), "claims may not be set for Resources at pod-level")
     yield from _validate_requirements(resources, path, of_pod=True)
-    try:
-        yield from _validate_pod_level_consistency(
-            spec, _parse_readable_amounts(resources.requests), _parse_readable_amounts(resources.limits), path
-        )
-    except QuantityError:
-        return  # of a container, and reported where the quantity is decoded
+    requests = _parse_readable_amounts(resources.requests)
+    limits = _parse_readable_amounts(resources.limits)
+    with suppress(QuantityError):  # a container's invalid quantity is reported where it is decoded
+        yield from _validate_pod_level_consistency(spec, requests, limits, path)
 
 
 def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
@@ -97,8 +96,9 @@ def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
 
 def _validate_pod_resource_name(name: str, path: Path) -> ValidationErrors:
     """Validate a pod resource name. Upstream: validatePodResourceName."""
-    if faults := tuple(_validate_any_resource_name(name, path)):
-        yield from faults
+    errors = tuple(_validate_any_resource_name(name, path))
+    if errors:
+        yield from errors
     elif not is_pod_level(name):
         yield not_supported(path, TypedString(name), ("cpu", HUGE_PAGES_PREFIX, "memory"))
 
@@ -114,7 +114,8 @@ def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
 
 def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
     """Validate names and amounts of limits and requests. Upstream: ValidateResourceRequirements."""
-    limits, requests = _parse_readable_amounts(resources.limits), _parse_readable_amounts(resources.requests)
+    limits = _parse_readable_amounts(resources.limits)
+    requests = _parse_readable_amounts(resources.requests)
     for name, amount in sorted(limits.items()):
         yield from _validate_amount(name, amount, (*path, "limits", Key(name)), of_pod)
         yield from _validate_whole_pages(name, amount, (*path, "limits", Key(name)))
@@ -130,7 +131,7 @@ def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_po
 def _parse_readable_amounts(resources: Resources) -> Quantities:
     """Parse the amounts that are valid quantities, rounded up to thousandths as the API server stores them.
 
-    The other amounts are reported where they are read.
+    Invalid quantities are reported where they are decoded.
     """
     readable = {}
     for name, text in resources.items():
@@ -143,7 +144,8 @@ def _parse_readable_amounts(resources: Resources) -> Quantities:
 
 def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
     """Validate the name and value of a resource amount. Upstream: ValidateResourceQuantityValue."""
-    yield from _validate_pod_resource_name(name, path) if of_pod else validate_container_resource_name(name, path)
+    validate_name = _validate_pod_resource_name if of_pod else validate_container_resource_name
+    yield from validate_name(name, path)
     if amount < parse("0"):
         yield invalid(path, str(amount), "must be greater than or equal to 0")
     if (name in _QUOTA_COUNTS or is_extended(name)) and amount.milli_value() % 1000:
@@ -204,8 +206,9 @@ def _validate_claims(
         else:
             if claim.request:
                 yield from names.validate_syntax((*at, "request"), claim.request, names.validate_dns_label)
-            parts = [other for other in used_keys if other.startswith(f"{claim.name}/")] if not claim.request else []
-            if key in used_keys or parts:
+            # A claim as a whole must not be used in addition to one of its requests.
+            uses_request = any(used_key.startswith(f"{claim.name}/") for used_key in used_keys)
+            if key in used_keys or (uses_request and not claim.request):
                 yield duplicate(at, key)
             used_keys.add(key)
         if claim.name not in claim_names:

@@ -28,7 +28,9 @@ class _PrintedStrategy(msgspec.Struct, frozen=True, rename="pascal"):
 
 def _to_printed_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
     """Return the settings of a rolling update as upstream prints them in errors."""
-    return None if update is None else _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)
+    if update is None:
+        return None
+    return _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)
 
 
 def validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErrors:

@@ -62,10 +62,11 @@ class UnknownField(NamedTuple):
 
     @property
     def suggested_name(self) -> str:
-        """The most similar field of the same type, or ""."""
-        return self._find_similar(_TYPO_SIMILARITY) or (
-            "" if self.proper_place else self._find_similar(_GUESS_SIMILARITY)
-        )
+        """The most similar field of the same type, or "".
+
+        A field that belongs to another place has to be more similar, since it is probably not a typo.
+        """
+        return self._find_similar(_TYPO_SIMILARITY if self.proper_place else _GUESS_SIMILARITY)
 
     @property
     def proper_place(self) -> str:
@@ -86,7 +87,7 @@ class UnknownField(NamedTuple):
 
     def _find_similar(self, cutoff: float) -> str:
         """Return the most similar field of the type, if it is at least that similar, or ""."""
-        names_by_lowercase = {name.lower(): name for name in fields_by_type()[self.type_name]}
+        names_by_lowercase = {name.lower(): name for name in get_fields_by_type()[self.type_name]}
         matches = get_close_matches(str(self.path[-1]).lower(), names_by_lowercase, n=1, cutoff=cutoff)
         return names_by_lowercase[matches[0]] if matches else ""
 
@@ -103,21 +104,25 @@ def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     kind = str(document.get("kind", ""))
     if kind in KARPENTER_KINDS and get_group(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
         return
-    if "apiVersion" in fields_by_type().get(kind, ()):
+    if "apiVersion" in get_fields_by_type().get(kind, ()):
         yield from _iter_unknown(document, kind, kind, ())
 
 
 def _iter_unknown(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
-    """Yield the unknown fields in a value of a type."""
+    """Yield the unknown fields in a value of an API type, or in each item of a list of such values.
+
+    ``path`` is the path of the value in an object of the kind.
+    """
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _iter_unknown(item, kind, type_name, (*path, index))
     elif isinstance(value, Mapping):
-        fields = fields_by_type()[type_name]
+        fields = get_fields_by_type()[type_name]
         for name, inner in value.items():
             field_path = (*path, str(name))
             if name in fields:
-                yield from _iter_unknown(inner, kind, fields[name], field_path) if fields[name] else ()
+                if fields[name]:
+                    yield from _iter_unknown(inner, kind, fields[name], field_path)
             elif not str(name).startswith(_DIRECTIVE):
                 yield UnknownField(field_path, kind, type_name)
 
@@ -127,13 +132,18 @@ def _find_places(kind: str) -> dict[str, str]:
     """Return the place closest to the root for each field name of a kind."""
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
-    seen = {kind, "Volume"}  # whose sources have fields of any name
+    seen = {kind, "Volume"}  # the sources of volumes have too many common field names
     while level:
         for type_name, path in level:
-            for name in fields_by_type()[type_name]:
+            for name in get_fields_by_type()[type_name]:
                 places.setdefault(name, format_path(path) or "the root of the object")
-        inner = ((t, (*path, name)) for type_name, path in level for name, t in fields_by_type()[type_name].items())
-        level = [(type_name, path) for type_name, path in inner if type_name and type_name not in seen]
+        next_level = [
+            (field_type, (*path, name))
+            for type_name, path in level
+            for name, field_type in get_fields_by_type()[type_name].items()
+            if field_type and field_type not in seen
+        ]
+        level = next_level
         seen |= {type_name for type_name, _ in level}
     return places
 
@@ -360,11 +370,18 @@ Indented lines continue the line above.
 
 
 @cache
-def fields_by_type() -> dict[str, dict[str, str]]:
+def get_fields_by_type() -> dict[str, dict[str, str]]:
     """Return the fields of each type with the types of their values, or "" for a value that may hold anything.
 
-    >>> fields_by_type()["Volume"]["emptyDir"]
+    >>> get_fields_by_type()["Volume"]["emptyDir"]
     'EmptyDirVolumeSource'
     """
-    types = (line.split() for line in TYPES.replace("\n    ", " ").split("\n") if line)
-    return {name.rstrip(":"): {f.partition(":")[0]: f.partition(":")[2] for f in fields} for name, *fields in types}
+    fields_of_types: dict[str, dict[str, str]] = {}
+    for line in TYPES.replace("\n    ", " ").strip().split("\n"):  # an indented line continues the line above
+        type_name, *fields = line.split()
+        type_by_field = {}
+        for field in fields:
+            name, _, field_type = field.partition(":")
+            type_by_field[name] = field_type
+        fields_of_types[type_name.rstrip(":")] = type_by_field
+    return fields_of_types

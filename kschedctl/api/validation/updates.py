@@ -52,14 +52,15 @@ def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.Persisten
 
     Sizes of volumes are not compared, since they are not read from clusters.
     """
-    classes = new.storage_class_name, old.storage_class_name
-    changed = {
-        "storageClassName": None not in classes and classes[0] != classes[1],
+    has_classes = new.storage_class_name is not None and old.storage_class_name is not None
+    is_changed = {
+        "storageClassName": has_classes and new.storage_class_name != old.storage_class_name,
         "accessModes": bool(new.access_modes) and set(new.access_modes) != set(old.access_modes),
         "volumeName": bool(new.volume_name and old.volume_name) and new.volume_name != old.volume_name,
     }
-    for field in (field for field, differs in changed.items() if differs):
-        yield forbidden(SPEC, CLAIM_RULE)._replace(at=(*SPEC, field))
+    for field, changed in is_changed.items():
+        if changed:
+            yield forbidden(SPEC, CLAIM_RULE)._replace(at=(*SPEC, field))
     if (new.volume_mode or "Filesystem") != (old.volume_mode or "Filesystem"):
         yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(at=(*SPEC, "volumeMode"))
 
@@ -90,7 +91,8 @@ def validate_stateful_set_update(new: Document, old: Document) -> ValidationErro
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=(*SPEC, field))
-    templates, old_templates = new.get("volumeClaimTemplates") or [], old.get("volumeClaimTemplates") or []
+    templates = new.get("volumeClaimTemplates") or []
+    old_templates = old.get("volumeClaimTemplates") or []
     difference = find_difference(templates, old_templates, (*SPEC, "volumeClaimTemplates"))
     if difference is not None or len(templates) != len(old_templates):
         yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=difference or (*SPEC, "volumeClaimTemplates"))
@@ -101,8 +103,10 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
 
     The template of a suspended Job may change.
     """
-    indexed = old.get("completionMode") == "Indexed"
-    for field in ("completionMode",) if indexed else ("completions", "completionMode"):
+    immutable_fields = ["completions", "completionMode"]
+    if old.get("completionMode") == "Indexed":
+        immutable_fields.remove("completions")
+    for field in immutable_fields:
         if new.get(field) is not None and new[field] != old.get(field):
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
     if old.get("suspend"):
@@ -145,11 +149,9 @@ def _is_unset(value: object) -> bool:
 
 def _is_same_amount(new: object, old: object, path: Path) -> bool:
     """Return whether two values at a path are equal amounts of a resource."""
-    if (
-        len(path) < 2
-        or path[-2] not in AMOUNTS
-        or not all(isinstance(amount, str | int | float) for amount in (new, old))
-    ):
+    if len(path) < 2 or path[-2] not in AMOUNTS:
+        return False
+    if not isinstance(new, str | int | float) or not isinstance(old, str | int | float):
         return False
     try:
         return parse(new) == parse(old)

@@ -71,7 +71,8 @@ def validate_volumes(
             *_validate_volume_name(volume.name, valid_names, (*volume_path, "name")),
         ]
         errors += volume_errors
-        valid_names |= set() if volume_errors else {volume.name}
+        if not volume_errors:
+            valid_names.add(volume.name)
         claim = volume.persistent_volume_claim
         if claim is not None and claim.claim_name in ephemeral_claims:
             rule = "must not reference a PVC that gets created for an ephemeral volume"
@@ -94,9 +95,8 @@ def _validate_sources(volume: Volume, pod_name: str, path: Path, options: Valida
 
     A volume without a source becomes an emptyDir by default.
     """
-    present_sources = {
-        source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None
-    }
+    values_by_source = {source: getattr(volume, _ATTRIBUTES[source]) for source in SOURCES}
+    present_sources = {source: value for source, value in values_by_source.items() if value is not None}
     for number, (source, value) in enumerate(present_sources.items()):
         if number:
             yield forbidden((*path, _UPSTREAM_SPELLING.get(source, source)), "may not specify more than 1 volume type")

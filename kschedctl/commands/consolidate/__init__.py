@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.consolidate import plan as study
 from kschedctl.commands.consolidate.autoscalers import (
     NO_AUTOSCALER,
     AutoscalerVerdicts,
@@ -19,7 +18,7 @@ from kschedctl.commands.consolidate.autoscalers import (
     extract_karpenter_verdicts,
     find_prices,
 )
-from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
@@ -39,8 +38,8 @@ def consolidate(
 ) -> NodeConsolidation:
     """Find the nodes that could be removed with all pods placed again, and the reasons that keep the others.
 
-    ``headroom_for`` are manifests (dicts) whose pods must still fit. ``instance_types`` are in the format of kwok's
-    instance_types.json and give hourly prices. ``autoscaler`` is the answer of ``disrupt`` or ``scale_down``, shown
+    `headroom_for` are manifests (dicts) whose pods must still fit. `instance_types` are in the format of kwok's
+    instance_types.json and give hourly prices. `autoscaler` is the answer of `disrupt` or `scale_down`, shown
     beside each node.
 
     Raises UsageError for an unknown pool, and InputError.
@@ -48,20 +47,21 @@ def consolidate(
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
     >>> str(consolidate(kschedctl.Cluster.from_objects(nodes)))
-    '2 of 2 nodes could go'
+    '2 of 2 nodes could be removed'
     """
     prices = find_prices(cluster.nodes, instance_types)
     if headroom_for:
         prepared = prepare_simulation(cluster, headroom_for)
-        cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
+        cluster = prepared.cluster
+        wishes = replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
     verdicts = _extract_verdicts(autoscaler)
-    return study.find_removable_nodes(
-        cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress
-    )
+    return find_removable_nodes(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
 def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
     """Return an autoscaler's verdicts on the nodes, which are empty without a report."""
+    if report is None:
+        return NO_AUTOSCALER
     if isinstance(report, Disruption):
         return extract_karpenter_verdicts(report)
-    return NO_AUTOSCALER if report is None else extract_cluster_autoscaler_verdicts(report)
+    return extract_cluster_autoscaler_verdicts(report)

@@ -16,6 +16,9 @@ from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import Disruption
 from kschedctl.text.counts import counted
 
+NOT_MANAGED = "not its node"
+"""The verdict on a node that the autoscaler does not manage."""
+
 
 @dataclass(frozen=True)
 class AutoscalerVerdicts:
@@ -37,21 +40,26 @@ class AutoscalerVerdicts:
         if not self.name:
             return ""
         if node in self.removed:
-            return "takes it"
-        return "; ".join(filter(None, (self.verdicts.get(node, "not its node"), self.causes.get(node))))
+            return "removes it"
+        verdict = self.verdicts.get(node, NOT_MANAGED)
+        cause = self.causes.get(node)
+        return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
         """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes."""
         if not self.name:
             return ""
-        removed_text = counted(len(self.removed), "node") if self.removed else "no node"
-        summary = (
-            f"{self.name} takes {removed_text} in its next round{'' if self.certain else ', which is not certain'}"
-        )
-        verdicts = Counter(self.verdicts.get(node, "not its node") for node in removable if node not in self.removed)
-        for verdict, number in verdicts.most_common(1):
-            return f"{summary}; of those that could go not {number:,}, mostly as: {verdict}" if verdict else summary
-        return summary
+        removed_text = counted(len(self.removed), "node") if self.removed else "no nodes"
+        summary = f"{self.name} removes {removed_text} in its next round"
+        if not self.certain:
+            summary += " (not certain)"
+        verdicts = Counter(self.verdicts.get(node, NOT_MANAGED) for node in removable if node not in self.removed)
+        if not verdicts:
+            return summary
+        ((verdict, number),) = verdicts.most_common(1)
+        if not verdict:
+            return summary
+        return f"{summary}; its most frequent verdict on the others ({number:,}): {verdict}"
 
 
 NO_AUTOSCALER = AutoscalerVerdicts()
@@ -61,8 +69,10 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     """Return Karpenter's verdicts. Its round ends with the first method that finds nodes to remove."""
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     removed = frozenset(name for command in commands for name in command.candidates)
-    reasons = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
-    verdicts = {node: f"stays: {why}" if why else why for node, why in reasons.items()}
+    verdicts: dict[str, str] = {}
+    for fate in report.fates:
+        reason = fate.why if fate.fate == STAYS else f"could {fate.fate} it alone"
+        verdicts[fate.node] = f"stays: {reason}" if reason else ""
     causes = {fate.node: fate.cause for fate in report.fates if fate.cause}
     return AutoscalerVerdicts("Karpenter", removed, verdicts, certain=not report.undecided, causes=causes)
 
@@ -73,10 +83,14 @@ def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts
     verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}
     for name, node in report.nodes.items():
-        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
-            causes[name] = cause
-        pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
-        verdicts[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
+        verdicts[name] = f"{node.state}: {node.reason}" if node.reason else node.state
+        if node.blocking_pod:
+            pod = node.blocking_pod.pod
+            if node.reason:
+                verdicts[name] += f" ({pod})"
+            cause = report.budget_causes.get(pod)
+            if cause:
+                causes[name] = cause
     return AutoscalerVerdicts("Cluster Autoscaler", removed, verdicts, certain=not report.undecided, causes=causes)
 
 
@@ -85,11 +99,11 @@ def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> 
 
     Raises InputError.
     """
-    types = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
-    prices = {
-        node.metadata.name: find_node_price(
-            node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, ""))
-        )
-        for node in nodes
-    }
-    return {name: price for name, price in prices.items() if price}
+    types_by_name = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
+    prices: dict[str, float] = {}
+    for node in nodes:
+        labels = node.metadata.labels
+        price = find_node_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, "")))
+        if price:
+            prices[node.metadata.name] = price
+    return prices

@@ -59,17 +59,19 @@ class ConsolidationOptions:
     """Options for the nodes that are tried, and for the conditions that must hold without them."""
 
     headroom: Annotated[
-        str, typer.Option("--headroom", metavar="PERCENT", help="So much cpu and memory stays free, such as 20%.")
+        str, typer.Option("--headroom", metavar="PERCENT", help="Keep this much CPU and memory free, such as 20%.")
     ] = ""
     headroom_for: Annotated[
-        str, typer.Option("--headroom-for", metavar="FILE", help="The pods of these manifests still have to fit.")
+        str, typer.Option("--headroom-for", metavar="FILE", help="The pods of these manifests must still fit.")
     ] = ""
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="The loss of a zone leaves no more pods without a node than now.")
+        bool,
+        typer.Option("--keep-zone-loss", help="The loss of a zone leaves no more pods without a node than now."),
     ] = False
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Only nodes of this node pool may go.")] = ""
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this node pool.")] = ""
     seconds: Annotated[
-        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try nodes.")
+        int,
+        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Stop searching after this many seconds."),
     ] = 180
 
     def parse_headroom(self) -> float:
@@ -89,7 +91,8 @@ class ConsolidationOptions:
         """Read the manifests whose pods must fit. Raises UsageError and InputError."""
         if not self.headroom_for:
             return []
-        manifests = [m.document for m in read([self.headroom_for]).manifests if is_workload_manifest(m.document)]
+        documents = [manifest.document for manifest in read([self.headroom_for]).manifests]
+        manifests = [document for document in documents if is_workload_manifest(document)]
         if not manifests:
             raise UsageError("no workload among the manifests", where=self.headroom_for)
         return manifests
@@ -106,36 +109,33 @@ def consolidate(
     work: WorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--compare", metavar=NAMES, help="Tell what that one does with each node, beside what could go."),
+        typer.Option("--compare", metavar=NAMES, help="Also show what this autoscaler does with each node."),
     ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--autoscaler", metavar=NAMES, help="Only what that one would do in its next round, in full."),
+        typer.Option("--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, in full."),
     ] = None,
 ) -> Answer:
-    """Which nodes could go with all pods placed again, and what keeps each other node?
+    """Which nodes could be removed with all pods placed again, and what keeps each other node?
 
-    Nodes are drained one after the other, as by kschedctl drain, emptiest first, each on top of those that could go.
-    Nobody is lost, evicted or left without a node. --compare also tells what Karpenter (v1.14), or the Cluster
-    Autoscaler (1.36), does with each node, as does --instance-types, or --node-groups; --autoscaler tells only that.
+    Nodes are drained one after the other, as by kschedctl drain, emptiest first, each on top of the nodes removed
+    before. No pod is lost, preempted or left without a node. --compare also shows what Karpenter (v1.14) or the Cluster
+    Autoscaler (1.36) does with each node, as do --instance-types and --node-groups; --autoscaler shows only that.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
-        raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
+        raise UsageError("the types and prices of replacement nodes are unknown", hint="name --instance-types FILE")
     options.parse_headroom()
-    autoscaler_kinds = KARPENTER_KINDS.union(AUTOSCALER_KINDS)
-    named = autoscaler or compare
-    cluster = load_cluster(
-        source, live=autoscaler_kinds if karpenter.instance_types or groups.is_given or named else NOTHING_MORE
-    )
+    needs_autoscaler = bool(autoscaler or compare or karpenter.instance_types or groups.is_given)
+    live_kinds = KARPENTER_KINDS.union(AUTOSCALER_KINDS) if needs_autoscaler else NOTHING_MORE
+    cluster = load_cluster(source, live=live_kinds)
     if autoscaler is not None:
         autoscaler_report = _run_autoscaler(autoscaler, source, cluster, karpenter, groups)
-        return view.answer(
-            autoscaler_report, choose_exit_code(good=True, interrupted=False, undecided=autoscaler_report.undecided)
-        )
+        code = choose_exit_code(good=True, interrupted=False, undecided=autoscaler_report.undecided)
+        return view.answer(autoscaler_report, code)
     comparison = _run_given_autoscaler(compare, source, cluster, karpenter, groups)
     report = _run_consolidation(cluster, options, karpenter.read_types() or (), comparison, work.workers)
     is_undecided = report.undecided or (comparison is not None and comparison.undecided)
-    return view.answer(report, choose_exit_code(True, report.interrupted, is_undecided))
+    return view.answer(report, choose_exit_code(good=True, interrupted=report.interrupted, undecided=is_undecided))
 
 
 def _run_consolidation(
@@ -162,12 +162,17 @@ def _run_consolidation(
 def _run_given_autoscaler(
     compare: NamedAutoscaler | None, source: Source, cluster: Cluster, karpenter: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """Run the autoscaler that is named or whose settings are given, and return its report. Raises UsageError."""
+    """Run the autoscaler that is named or has its settings given, and return its report, or None without one.
+
+    Raises UsageError.
+    """
     if compare is not None:
         return _run_autoscaler(compare, source, cluster, karpenter, groups)
     if karpenter.instance_types and cluster.karpenter_node_pools:
         return _run_karpenter(source, cluster, karpenter)
-    return _run_cluster_autoscaler(source, cluster, groups) if groups.is_given else None
+    if groups.is_given:
+        return _run_cluster_autoscaler(source, cluster, groups)
+    return None
 
 
 def _run_autoscaler(
@@ -191,7 +196,12 @@ def _run_karpenter(source: Source, cluster: Cluster, karpenter: KarpenterInput) 
 
 def _run_cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
     """Run the Cluster Autoscaler's scale-down and return its report."""
-    user_groups, now = groups.read_groups(), get_cluster_time(cluster, source)
+    user_groups = groups.read_groups()
     return scale.scale_down(
-        cluster, user_groups.groups, user_groups.options, pool_label=user_groups.label, where=user_groups.where, now=now
+        cluster,
+        user_groups.groups,
+        user_groups.options,
+        pool_label=user_groups.label,
+        where=user_groups.where,
+        now=get_cluster_time(cluster, source),
     )

@@ -25,9 +25,9 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_removable_table(report, style),
-        *build_struct_table(report.staying, style, title="Have to stay", full=False),
+        *build_struct_table(report.staying, style, title="Must stay", full=False),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
-        *build_struct_table(report.requested, style, title="Requested of the workers"),
+        *build_struct_table(report.requested, style, title="Requested shares of the workers"),
         *build_struct_table(report.zones, style, title="Loss of a zone"),
         *build_pools_before_and_after(report.pools, style),
         *(section("Commands", *commands) if report.commands else ()),
@@ -36,7 +36,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
     """Build a table of the removable nodes in order."""
-    title = "Could go, in this order"
+    title = "Could be removed, in this order"
     return build_struct_table(
         report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
     )

@@ -44,8 +44,8 @@ MAX_BATCH_PER_WORKER = 8
 """The maximum number of nodes that are given to each worker at once."""
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
-ZONES = "--keep-zone-loss: the loss of a zone would leave more pods without a node than now"
-DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data")
+KEEPS_ZONE_LOSS = "--keep-zone-loss: the loss of a zone would leave more pods without a node than now"
+DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,16 @@ def find_removable_nodes(
 ) -> NodeConsolidation:
     """Find the nodes that could be removed.
 
-    `prices` are hourly prices by node, `verdicts` are an autoscaler's. Raises UsageError, and ClusterError if workers
-    are lost.
+    `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError, and
+    ClusterError if workers are lost.
     """
     shared = SharedConsolidation(cluster, wishes)
-    consolidating = shared.run
+    consolidation = shared.run
     with open_worker_pool(run_drain_task, shared, workers) as pool:
-        consolidating.run(pool, progress)
+        consolidation.run(pool, progress)
     if wishes.keep_zone_loss:
-        consolidating.keep_for_zone_losses(workers)
-    return consolidating.build_report(prices or {}, verdicts)
+        consolidation.keep_for_zone_losses(workers)
+    return consolidation.build_report(prices or {}, verdicts)
 
 
 class DrainTask(NamedTuple):
@@ -163,28 +163,32 @@ class ConsolidationRun:
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first. Raises UsageError for an unknown pool."""
         is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
-        return [row for row in (*map(Row, self.candidates.empty.tolist()), *self.candidates.order) if is_in_pool[row]]
+        empty_nodes = [Row(row) for row in self.candidates.empty.tolist()]
+        return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
         """Drain one candidate after the other until time is up or the user interrupts.
 
         Raises UsageError for an unknown pool.
         """
-        order, until = self.order, time.monotonic() + self.wishes.seconds
+        order = self.order
+        deadline = time.monotonic() + self.wishes.seconds
         done = progress.begin("Draining nodes", len(order))
+        drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
-            for row, trial in self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool):
+            for row, trial in drains:
                 self._record_result(row, trial)
                 self.tried += 1
                 done(1)
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     return
         except KeyboardInterrupt:
             self.interrupted = True
 
     def _iter_drains(self, order: Sequence[Row]) -> Iterator[tuple[Row, NodeTrial]]:
         """Yield the drains of the candidates, one after the other in this process."""
-        return ((row, self.try_node(row)) for row in order)
+        for row in order:
+            yield row, self.try_node(row)
 
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
@@ -193,38 +197,44 @@ class ConsolidationRun:
 
         Batches grow as long as no node is removed. The nodes of a batch after one that is removed are tried again.
         """
-        place, size = 0, pool.size
-        while place < len(order):
-            batch, size = order[place : place + size], min(2 * size, MAX_BATCH_PER_WORKER * pool.size)
-            for row, (trial, unknown) in zip(
-                batch, pool.run([DrainTask(self.moves, row) for row in batch]), strict=True
-            ):
+        start = 0
+        size = pool.size
+        while start < len(order):
+            batch = order[start : start + size]
+            size = min(2 * size, MAX_BATCH_PER_WORKER * pool.size)
+            results = pool.run([DrainTask(self.moves, row) for row in batch])
+            for row, (trial, unknown) in zip(batch, results, strict=True):
                 self.unknown.append(unknown)
-                place += 1
-                if not trial.why:
+                start += 1
+                is_removed = not trial.why
+                if is_removed:
                     self.apply_moves(self._build_moves(row, trial))
                 yield row, trial
-                if not trial.why:
+                if is_removed:
                     size = pool.size
                     break
 
     def try_node(self, row: Row) -> NodeTrial:
         """Drain one more node, and keep it drained if it can be emptied and all conditions hold."""
-        trial, remaining = self.drains.drain_node(row), self.remaining.copy()
+        trial = self.drains.drain_node(row)
+        if trial.why:
+            return trial
+        remaining = self.remaining.copy()
         remaining[row] = False
-        if not trial.why and (violation := self.reserve.find_violation(self.view, remaining)):
+        shortage = self.reserve.find_shortage(self.view, remaining)
+        if shortage:
             self.drains.undo()
-            return trial._replace(why=violation)
-        self.remaining = self.remaining if trial.why else remaining
+            return trial._replace(why=shortage)
+        self.remaining = remaining
         return trial
 
     def apply_moves(self, moves: Ints) -> None:
         """Remove nodes that workers drained, and place their pods as the workers did."""
-        for row in dict.fromkeys(moves[:, 0].tolist()):
+        removed_rows = dict.fromkeys(moves[:, 0].tolist())  # in order, without duplicates
+        for row in removed_rows:
             node_moves = moves[moves[:, 0] == row, 1:].tolist()
-            self.drains.replay_drain(
-                Row(row), {Position(position): Row(to) for position, to in node_moves if position >= 0}
-            )
+            targets = {Position(position): Row(target) for position, target in node_moves if position >= 0}
+            self.drains.replay_drain(Row(row), targets)
             self.remaining[row] = False
         self.moves = np.concatenate((self.moves, moves))
 
@@ -236,7 +246,8 @@ class ConsolidationRun:
 
     def _record_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable or to the staying nodes."""
-        name, pool = self.view.nodes.names[row], self.pools.names[self.pools.code[row]]
+        name = self.view.nodes.names[row]
+        pool = self.pools.names[self.pools.code[row]]
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
@@ -244,34 +255,42 @@ class ConsolidationRun:
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep as many nodes, from the last one removed, as the loss of a zone requires. Raises UsageError."""
+        """Keep as many nodes, from the last one removed, as the loss of a zone requires, and set `zones`.
+
+        Raises UsageError if nodes name no zone.
+        """
         base = build_resulting_cluster(Simulation(self.scheduler, self.candidates.view))
         self.zones = self._simulate_zone_losses(base, len(self.removable), workers)
         if _are_losses_acceptable(self.zones):
             return
-        low, high = 0, len(self.removable)
-        while high - low > 1:  # low of them may go, high may not
-            middle = (low + high) // 2
+
+        # Find by bisection how many of the nodes can be removed.
+        acceptable_count, excessive_count = 0, len(self.removable)
+        while excessive_count - acceptable_count > 1:
+            middle = (acceptable_count + excessive_count) // 2
             if _are_losses_acceptable(self._simulate_zone_losses(base, middle, workers)):
-                low = middle
+                acceptable_count = middle
             else:
-                high = middle
-        self.zones = self._simulate_zone_losses(base, low, workers)
-        kept = self.removable[low:]
-        self.staying += [StayingNode(node.node, node.pool, ZONES) for node in kept]
+                excessive_count = middle
+        self.zones = self._simulate_zone_losses(base, acceptable_count, workers)
+        kept = self.removable[acceptable_count:]
+        self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept]
         self.remaining[[self.view.nodes.index[node.node] for node in kept]] = True
-        del self.removable[low:]
+        del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
-        """Simulate the loss of each zone with the first removable nodes gone."""
+        """Simulate the loss of each zone with the first `removed_count` removable nodes gone."""
         removed = self.removable[:removed_count]
         moves = [move for node in removed for move in node.moves]
-        return simulate_zone_losses(base, remove_nodes(base, [node.node for node in removed], moves), workers)
+        cluster_without_nodes = remove_nodes(base, [node.node for node in removed], moves)
+        return simulate_zone_losses(base, cluster_without_nodes, workers)
 
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:
         """Build the report with prices and an autoscaler's verdicts."""
-        view, order = self.candidates.view, self.order
+        view = self.candidates.view
+        order = self.order
         rows = [view.nodes.index[node.node] for node in self.removable]
+        unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
@@ -287,22 +306,21 @@ class ConsolidationRun:
             zones=tuple(self.zones),
             pools=compare_pools(view, self.view, self._find_kept_nodes(rows)),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
-            commands=tuple(kubectl.render_command("drain", node.node, *DRAIN) for node in self.removable),
+            commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             interrupted=self.interrupted,
-            **build_cluster_basis(
-                merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown]), self.scheduler
-            ),
+            **build_cluster_basis(unknown, self.scheduler),
         )
 
     def _find_kept_nodes(self, removed: Sequence[Row]) -> Bools:
-        """Return whether each node is kept in the end, shape (N,)."""
-        kept = np.ones(len(self.remaining), np.bool_)
-        kept[removed] = False
-        return kept
+        """Return the mask (N,) of nodes that are not in the rows of the removed ones."""
+        is_kept = np.ones(len(self.remaining), np.bool_)
+        is_kept[removed] = False
+        return is_kept
 
     def _count_left_out(self) -> dict[str, int]:
-        """Return the number of nodes that were no candidates, by reason."""
-        view, is_in_pool = self.candidates.view, self.pools.select_nodes_in(self.wishes.pool)
+        """Count the nodes that were no candidates, by reason, which continues the phrase "3 nodes …"."""
+        view = self.candidates.view
+        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
@@ -326,7 +344,7 @@ class SharedConsolidation:
     """The run of this process, once it is built."""
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {**self.__dict__, "made": None}
+        return {**self.__dict__, "built_run": None}  # not sent to workers
 
     @property
     def run(self) -> ConsolidationRun:
@@ -337,7 +355,10 @@ class SharedConsolidation:
 
 
 def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
-    """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds."""
+    """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds.
+
+    The worker first catches up with the moves of removed nodes.
+    """
     with STATE_LOCK:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])

@@ -1,4 +1,4 @@
-"""The report of ``consolidate``: apiVersion kschedctl.dev/v1, kind Consolidation."""
+"""The report of `consolidate`: apiVersion kschedctl.dev/v1, kind Consolidation."""
 
 from __future__ import annotations
 
@@ -93,27 +93,34 @@ class NodeConsolidation(Report, frozen=True):
     kind: str = "Consolidation"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes could be removed, and what that saves."""
-        moved = sum(node.pods for node in self.removable)
-        verdict = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could go"
-        if not self.removable:
-            verdict = f"None of {counted(self.nodes, 'node')} could go" if self.nodes else "There are no nodes"
-        moving = f", with {counted(moved, 'pod')} placed again" if moved else ""
-        saved = f", saving ${self.price:.4f} an hour" if self.price else ""
-        verb = agreeing(self.tried, "was", "were")
-        tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {verb} tried"
-        return (
-            f"{verdict}{moving}{saved}{tried}{describe_doubt(self.unknown)}",
-            *([self.autoscaler] if self.autoscaler else []),
-        )
+        """Return how many nodes could be removed and what that saves, and the autoscaler's summary if there is one."""
+        if self.removable:
+            text = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
+        elif self.nodes:
+            text = f"None of {counted(self.nodes, 'node')} could be removed"
+        else:
+            text = "There are no nodes"
+        moved_pods = sum(node.pods for node in self.removable)
+        if moved_pods:
+            text += f", with {counted(moved_pods, 'pod')} placed again"
+        if self.price:
+            text += f", saving ${self.price:.4f} an hour"
+        if not self.complete:
+            were = agreeing(self.tried, "was", "were")
+            text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
+        text += describe_doubt(self.unknown)
+        return (text, self.autoscaler) if self.autoscaler else (text,)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the removable nodes as one fix."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
-        moved = sum(node.pods for node in self.removable)
-        costs = (FixCost(CostKind.EVICTS, f"evicts {counted(moved, 'pod')}", moved),) if moved else ()
-        drawback = "; ".join(cost.text for cost in costs)
+        moved_pods = sum(node.pods for node in self.removable)
+        drawback = ""
+        costs: tuple[FixCost, ...] = ()
+        if moved_pods:
+            drawback = f"evicts {counted(moved_pods, 'pod')}"
+            costs = (FixCost(CostKind.EVICTS, drawback, moved_pods),)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
@@ -33,36 +31,43 @@ class RequiredRoom(NamedTuple):
     fits_now: bool = True
     """Whether these pods fit before any node is removed."""
 
-    def find_violation(self, view: Fork, remaining: Bools) -> str:
-        """Return why the remaining nodes (N,) have too little room, empty if they have enough."""
-        for share in compute_shares(view, view, remaining) if self.headroom else ():
-            if share.after > 100 - self.headroom:
-                requirement = f"--headroom asks for {format_significant(self.headroom, 3)} %"
-                return f"{share.resource}: {format_significant(100 - share.after, 3)} % would be free, {requirement}"
+    def find_shortage(self, view: Fork, remaining: Bools) -> str:
+        """Return why the nodes in the mask `remaining` (N,) have too little room, or "" if there is enough."""
+        if self.headroom:
+            for name in (CPU, MEMORY):
+                requested = _compute_share(view, remaining, view.resources[name])
+                if requested > 100 - self.headroom:
+                    requirement = f"--headroom requires {format_significant(self.headroom, 3)} %"
+                    return f"{name}: {format_significant(100 - requested, 3)} % would be free, {requirement}"
         if self.pods and not self.fits_on(view, remaining):
-            return f"the pods of --headroom-for {'would not fit any more' if self.fits_now else 'do not fit as it is'}"
+            if self.fits_now:
+                return "the pods of --headroom-for would no longer fit"
+            return "the pods of --headroom-for do not fit even now"
         return ""
 
     def fits_on(self, view: Fork, remaining: Bools) -> bool:
-        """Return whether the pods fit on the remaining nodes (N,)."""
+        """Return whether the pods fit on the nodes in the mask `remaining` (N,)."""
         simulation = Simulation(self.scheduler, view.without_nodes(~remaining), preemption=False)
         return all(outcome.row >= 0 for outcome in simulation.schedule(self.pods))
 
 
-def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools | None = None) -> list[RequestedShare]:
-    """Return the requested share of all `workers` (N,) before, and of the remaining nodes (N,) after."""
+def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:
+    """Return the requested shares of CPU and memory, of all `workers` (N,) before and of the `remaining` (N,) after."""
     shares = []
     for name in (CPU, MEMORY):
         column = before.resources[name]
-        share_before = _compute_share(before, np.ones_like(remaining) if workers is None else workers, column)
-        shares.append(RequestedShare(name, share_before, _compute_share(after, remaining, column)))
+        share_before = _compute_share(before, workers, column)
+        share_after = _compute_share(after, remaining, column)
+        shares.append(RequestedShare(name, share_before, share_after))
     return shares
 
 
 def _compute_share(view: Fork, nodes: Bools, column: int) -> float:
-    """Return the requested share of a resource of the nodes (N,) in percent."""
+    """Return the requested share of a resource of the nodes (N,) in percent, 0 if they offer none."""
     offered = int(view.allocatable[nodes, column].sum())
-    return 100 * int(view.requested[nodes, column].sum()) / offered if offered else 0.0
+    if not offered:
+        return 0.0
+    return 100 * int(view.requested[nodes, column].sum()) / offered
 
 
 def simulate_zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE_PROCESS) -> list[ZoneLoss]:
@@ -76,7 +81,7 @@ def simulate_zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE
 
 
 def _count_unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
-    """Return the number of pods without a node after the loss of each zone."""
+    """Count, by zone, the pods without a node after the loss of the zone."""
     return {loss.name: loss.unplaced for loss in simulate_failures(cluster, "zone", workers=workers).failures}
 
 

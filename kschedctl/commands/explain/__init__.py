@@ -6,7 +6,6 @@ Read in this order:
 - `cycle_report`: one scheduling cycle, and the report on its outcome
 - `reach`, `eliminations`, `headline`, `advice`: why nodes are rejected, and the answer in words
 - `preemption`, `pod_group`, `gang`: the parts about preemption and about pods that are placed together
-- `bypassed_scheduler`: claims that stay unbound because their pod bypasses the scheduler
 - `new_pods`, `fixes`, `waiting`: pods to be created, verified fixes, and retries
 - `pending_pods`, `named_elsewhere`: all pending pods, and objects that wait before kube-scheduler sees a pod of them
 - `report`, `pending_report`, `pod_group_report`, `compact`: the documents

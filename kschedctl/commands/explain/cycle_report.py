@@ -9,9 +9,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Scores
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
 from kschedctl.commands.explain.advice import iter_advice
-from kschedctl.commands.explain.bypassed_scheduler import find_claims_without_scheduler
 from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
@@ -20,6 +19,7 @@ from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
     UNSCHEDULABLE,
+    ClaimWithoutScheduler,
     DeviceReport,
     Explanation,
     PostFilterReport,
@@ -62,7 +62,15 @@ from kschedctl.scheduler.framework import (
     offers,
 )
 from kschedctl.scheduler.framework.dependencies import Unknown
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+)
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
 from kschedctl.text.counts import counted
@@ -467,3 +475,44 @@ def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
 def _count_reasons(cycle: Cycle) -> dict[str, int]:
     """Count the rejected nodes by reported reason."""
     return dict(cycle.filter.count_reasons(cycle.considered))
+
+
+# -- claims of pods that bypass the scheduler --------------------------------------------------------------------------
+
+
+STARTING = frozenset({"", "Pending"})
+"""The phases of a pod whose containers have not started yet."""
+
+
+def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
+    """Find the pod's unbound claims that stay unbound because spec.nodeName bypasses the scheduler.
+
+    The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
+    selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.
+    Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
+    """
+    if not pod.spec.node_name or pod.status.phase not in STARTING:
+        return ()
+    storage = get_listers(view)
+    names = (_get_claim_name(pod, volume) for volume in pod.spec.volumes)
+    claims = (storage.claims.get((pod.metadata.namespace, name)) for name in names if name)
+    return tuple(
+        ClaimWithoutScheduler(format_claim_key(claim), get_claim_class(claim))
+        for claim in claims
+        if claim is not None and _waits_for_first_consumer(claim, view)
+    )
+
+
+def _get_claim_name(pod: Pod, volume: Volume) -> str:
+    """Return the name of the volume's claim, or an empty string if the volume has no claim."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else ""
+
+
+def _waits_for_first_consumer(claim: PersistentVolumeClaim, view: Fork) -> bool:
+    """Return whether the claim still waits for a scheduler to select the node of its first consumer."""
+    if claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations:
+        return False
+    storage_class = get_listers(view).classes.get(get_claim_class(claim))
+    return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -13,8 +13,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_target
-from kschedctl.commands.make_room import plan as study
-from kschedctl.commands.make_room.plan import collect_waiting_pods
+from kschedctl.commands.make_room.plan import collect_waiting_pods, find_room
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare_simulation
@@ -71,13 +70,12 @@ def make_room_for_waiting(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Make room for waiting pods. Arguments and errors are those of `find_room`."""
-    if failures := [lacking for pod in targets if (lacking := pod.never_created)]:
+    """Make room for waiting pods. The other arguments and the errors are those of `find_room`."""
+    failures = [target.never_created for target in targets if target.never_created]
+    if failures:
         raise _build_no_pod_error(failures)
     cluster, keys = collect_waiting_pods(targets)
-    return study.find_room(
-        cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
-    )
+    return find_room(cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress)
 
 
 def make_room_for_manifests(
@@ -99,7 +97,7 @@ def make_room_for_manifests(
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
         raise _build_no_pod_error(prepared.not_created)
-    return study.find_room(
+    return find_room(
         prepared.cluster,
         list(prepared.workload_by_pod),
         wishes,
@@ -112,5 +110,5 @@ def make_room_for_manifests(
 
 def _build_no_pod_error(failures: Iterable[NotCreated]) -> UsageError:
     """Build the error for workloads that create no pod, with the reasons."""
-    reasons = (f"{lacking.workload}: {lacking.headline}" for lacking in failures)
-    return UsageError(f"no pod to make room for: {'; '.join(reasons) or 'none is created'}")
+    reasons = "; ".join(f"{failure.workload}: {failure.headline}" for failure in failures)
+    return UsageError(f"no pod to make room for: {reasons or 'the manifests create none'}")

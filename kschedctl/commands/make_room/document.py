@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,22 +36,25 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 def build_report(room: RoomMaking) -> MakeRoom:
     """Build the report of a finished search."""
-    view, pods = room.before.view, room.before.view.pods.objects
+    pods = room.before.view.pods.objects
     missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()
-    dependencies = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
+
+    # The kinds that the answer depends on, in case that they were not read.
+    dependencies: list[Dependency] = []
+    if room.searches:
+        dependencies.append(Dependency("PodDisruptionBudget", Effect.EITHER))
     if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
-        dependencies = (*dependencies, Dependency("Job", Effect.EITHER))
+        dependencies.append(Dependency("Job", Effect.EITHER))
+
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing_pods,
         moves=tuple(move for part in room.parts for move in _iter_moves(room, part)),
-        placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
-        also_placed=tuple(
-            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.also_placed.items()
-        ),
+        placed=_list_placed_pods(room, room.rows),
+        also_placed=_list_placed_pods(room, room.also_placed),
         missing=tuple(missing_pods),
-        message=_find_message(simulation, missing_pods),
+        message=_find_first_message(simulation, missing_pods),
         cause=_find_cause(simulation, missing_pods),
         preempts=_find_preempted(room),
         commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
@@ -62,6 +65,12 @@ def build_report(room: RoomMaking) -> MakeRoom:
         interrupted=room.interrupted,
         **build_cluster_basis(find_simulation_unknowns(simulation, *dependencies), room.before.scheduler),
     )
+
+
+def _list_placed_pods(room: RoomMaking, rows: Mapping[Position, Row]) -> tuple[PlacedPod, ...]:
+    """List the pods with the names of their nodes."""
+    view = room.before.view
+    return tuple(PlacedPod(view.pods.objects[position].key, view.nodes.names[row]) for position, row in rows.items())
 
 
 def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
@@ -78,35 +87,42 @@ def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=int(view.pods.priority[view.pods.info[position]]),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
-            loses="what is in its emptyDir volumes" if has_scratch_data(pod) else "",
+            loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
         )
 
 
 def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     """Yield the commands that carry out a part, in order.
 
-    Pods are evicted through the Eviction API, so that budgets hold. Nodes that are already cordoned stay cordoned.
+    Pods are evicted through the Eviction API, so that budgets hold. Emptied nodes are cordoned all the time, and other
+    nodes while pods leave them. Nodes that are cordoned before the plan stay cordoned.
     """
-    nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
+    nodes = room.before.view.nodes.objects
+    pods = room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
-    yield from (kubectl.render_command("cordon", nodes[row].metadata.name) for row in emptied)
-    cordoned: Row | None = None
-    for position, source, _, _ in part.moved:
-        if cordoned is not None and cordoned != source:
-            yield kubectl.render_command("uncordon", nodes[cordoned].metadata.name)
-            cordoned = None
-        if cordoned is None and source not in emptied and not nodes[source].spec.unschedulable:
-            cordoned = source
+    for row in emptied:
+        yield kubectl.render_command("cordon", nodes[row].metadata.name)
+
+    cordoned_source: Row | None = None
+    for move in part.moved:
+        source = move.source
+        if cordoned_source is not None and cordoned_source != source:
+            yield kubectl.render_command("uncordon", nodes[cordoned_source].metadata.name)
+            cordoned_source = None
+        if cordoned_source is None and source not in emptied and not nodes[source].spec.unschedulable:
+            cordoned_source = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
-        yield kubectl.render_eviction(pods[position])
-    still_cordoned = emptied if cordoned is None else [cordoned, *emptied]
-    yield from (kubectl.render_command("uncordon", nodes[row].metadata.name) for row in still_cordoned)
+        yield kubectl.render_eviction(pods[move.position])
+
+    still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
+    for row in still_cordoned:
+        yield kubectl.render_command("uncordon", nodes[row].metadata.name)
 
 
 def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
     """Find the pods that kube-scheduler would preempt for the first pod that needs room.
 
-    It does so before the plan can be carried out.
+    It does so before the plan can be carried out. No pods are returned if no search was needed.
     """
     if not room.searches:
         return ()
@@ -125,7 +141,7 @@ def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
     return MissingStorageClasses(simulation.view.cluster).explain(first_pod)
 
 
-def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
+def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:
     """Return kube-scheduler's message for the first pod that fits nowhere, or an empty string."""
     if not missing:
         return ""
@@ -168,11 +184,14 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
     free = free[eligible & takes_more_pods]
     if not len(free):
         return
-    wanted = view.requests[view.pods.info[search.wanted]]
+    requests = view.requests[view.pods.info[search.wanted]]
     for name, column in view.resources.items():
-        total, largest = int(free[:, column].sum()), int(free[:, column].max())
-        if name != PODS and largest < wanted[column] <= total:
-            yield FragmentedResource(name, int(wanted[column]), total, largest, int((free[:, column] > 0).sum()))
+        free_by_node = free[:, column]
+        total = int(free_by_node.sum())
+        largest = int(free_by_node.max())
+        if name != PODS and largest < requests[column] <= total:
+            nodes_with_free = int((free_by_node > 0).sum())
+            yield FragmentedResource(name, int(requests[column]), total, largest, nodes_with_free)
 
 
 class _FreeDeviceCounts(NamedTuple):
@@ -193,21 +212,27 @@ def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None or search.eligible_except_devices is None:
         return
+
+    # (claim, request) -> alternative of the request -> its free devices on each node
     free_devices: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}
     for row in np.flatnonzero(search.eligible_except_devices).tolist():
         for free in evaluation.list_free_devices(row):
-            free_devices.setdefault((free.claim, free.request), {}).setdefault(free.alternative, []).append(free)
+            alternatives = free_devices.setdefault((free.claim, free.request), {})
+            alternatives.setdefault(free.alternative, []).append(free)
+
     for (claim, _), alternatives in free_devices.items():
         counts_by_alternative = {name: _count_free_devices(on_nodes) for name, on_nodes in alternatives.items()}
-        if any(spread.on_one >= spread.wanted for spread in counts_by_alternative.values()):
+        if any(counts.on_one >= counts.wanted for counts in counts_by_alternative.values()):
             continue
-        for name, (wanted, together, on_one, nodes) in counts_by_alternative.items():
-            if together >= wanted:
-                yield FragmentedResource(f"devices for claim {claim}, request {name}", wanted, together, on_one, nodes)
+        for name, counts in counts_by_alternative.items():
+            if counts.free >= counts.wanted:
+                resource = f"devices for claim {claim}, request {name}"
+                yield FragmentedResource(resource, counts.wanted, counts.free, counts.on_one, counts.nodes)
 
 
 def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCounts:
     """Count the free devices on all nodes together, and on the node that has the most."""
     counts = [len(free.devices) for free in free_by_node]
-    together = len(frozenset().union(*(free.devices for free in free_by_node)))
-    return _FreeDeviceCounts(free_by_node[0].wanted, together, max(counts), sum(count > 0 for count in counts))
+    all_devices = frozenset().union(*(free.devices for free in free_by_node))  # nodes may share devices
+    nodes_with_devices = sum(count > 0 for count in counts)
+    return _FreeDeviceCounts(free_by_node[0].wanted, len(all_devices), max(counts), nodes_with_devices)

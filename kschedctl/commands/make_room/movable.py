@@ -24,8 +24,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 PLAIN, GUARDED, STATEFUL, UNWILLING = 0, 1, 2, 3
-"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data; one
-whose annotation says that it prefers no eviction.
+"""The reluctance to move a pod: an ordinary pod, a pod that a budget selects, a pod with an identity or scratch data,
+and a pod with an annotation that it prefers no eviction.
 """
 
 NO_DISRUPTION = "their PodDisruptionBudget allows no disruption"
@@ -55,29 +55,41 @@ def find_movable_pods(
     Pods that the selector `keep` matches are not movable, and `spared` pods are ignored.
     """
     view = simulation.view
-    reason_by_info, info_by_pod = _find_reasons_against_moving(view, keep), view.pods.info
-    candidates = view.node >= 0
-    candidates[candidates] = among[view.node[candidates]]  # without nodes there is nothing to index
-    candidates[list(spared)] = False
-    held = np.array([bool(reason) for reason in reason_by_info], np.bool_)[info_by_pod]
-    counts = Counter[str]()
-    for number, count in enumerate(np.bincount(info_by_pod[candidates & held], minlength=len(reason_by_info)).tolist()):
+    info_by_pod = view.pods.info
+    is_candidate = view.node >= 0
+    is_candidate[is_candidate] = among[view.node[is_candidate]]  # in two steps, as pods without a node have row -1
+    is_candidate[list(spared)] = False
+
+    # Count the candidates that a reason keeps from moving.
+    reason_by_info = _find_reasons_against_moving(view, keep)
+    is_held = np.array([bool(reason) for reason in reason_by_info], np.bool_)[info_by_pod]
+    held_by_info = np.bincount(info_by_pod[is_candidate & is_held], minlength=len(reason_by_info)).tolist()
+    counts: Counter[str] = Counter()
+    for reason, count in zip(reason_by_info, held_by_info, strict=True):
         if count:
-            counts[reason_by_info[number]] += count
-    unheld = np.flatnonzero(candidates & ~held)
+            counts[reason] += count
+
+    unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted(simulation)
-    denied = _find_denied_by_budgets(simulation, unheld, budgeted, counts)
-    return MovablePods(unheld[~denied], dict(counts), *_compute_costs(view, budgeted))
+    is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
+    return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_costs(view, budgeted))
 
 
 def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
     """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string."""
-    return [
-        find_reason_against_moving(info.pod)
-        or (JOB_WOULD_FAIL if would_fail_job(info.pod, view.objects) else "")
-        or ("--keep selects them" if keep is not None and keep.matches(info.pod.metadata.labels) else "")
-        for info in view.pods.infos
-    ]
+
+    def find_reason(pod: Pod) -> str:
+        """Return the reason for one pod."""
+        reason = find_reason_against_moving(pod)
+        if reason:
+            return reason
+        if would_fail_job(pod, view.objects):
+            return JOB_WOULD_FAIL
+        if keep is not None and keep.matches(pod.metadata.labels):
+            return "--keep selects them"
+        return ""
+
+    return [find_reason(info.pod) for info in view.pods.infos]
 
 
 def find_reason_against_moving(pod: Pod) -> str:
@@ -88,9 +100,9 @@ def find_reason_against_moving(pod: Pod) -> str:
     if kind in ("DaemonSet", "Node"):
         return "they belong to their node (DaemonSets, static pods)"
     if not is_recreated(pod):
-        return "nobody makes them again"
+        return "no controller recreates them"
     if annotations.safe_to_evict == "false" or annotations.do_not_disrupt == "true":
-        return "an annotation says not to evict them"
+        return "an annotation forbids their eviction"
     if any(volume.host_path is not None for volume in pod.spec.volumes):
         return "they would leave files of hostPath volumes behind"
     return ""
@@ -117,7 +129,8 @@ def _find_denied_by_budgets(simulation: Simulation, pods: Rows, budgeted: Bools,
         position = Position(int(pods[index]))
         if evictions.find_denial(position):
             denied[index] = True
-            counts[SEVERAL_BUDGETS if len(evictions.find_budgets(position)) > 1 else NO_DISRUPTION] += 1
+            has_several_budgets = len(evictions.find_budgets(position)) > 1
+            counts[SEVERAL_BUDGETS if has_several_budgets else NO_DISRUPTION] += 1
     return denied
 
 
@@ -131,6 +144,8 @@ def _compute_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
     stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))
     unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)
     reluctance = np.select([unwilling, stateful, budgeted], [UNWILLING, STATEFUL, GUARDED], PLAIN)
+
+    # Integers of trillionths, so that sums of sizes are exact.
     columns = [view.resources[name] for name in (CPU, MEMORY)]
     totals = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
     shares = np.minimum(view.requests[:, columns] / totals, MAX_SHARE)

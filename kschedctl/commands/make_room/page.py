@@ -20,7 +20,12 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         tone = Tone.GOOD
     else:
         tone = Tone.BAD
-    partial = len(report.moves) > 0 and not report.fits
+    placed: Page = ()
+    if report.moves:
+        placed = build_struct_table(report.placed, style, title="Then fits" if len(report.placed) == 1 else "Then fit")
+    partial: Page = ()
+    if report.moves and not report.fits:
+        partial = (paragraph("These moves make room for only some of the pods."),)
     return (
         *build_interruption_line(report.interrupted, "the plan so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
@@ -28,18 +33,18 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_preemption_warning(report),
         *_build_fragmentation_warnings(report),
         *_build_moves_table(report, style, "Moves, one after the other"),
-        *build_struct_table(report.placed, style, title="Fits then") * (len(report.moves) > 0),
-        *build_struct_table(report.also_placed, style, title="Other pods that wait, and get a node as well"),
+        *placed,
+        *build_struct_table(report.also_placed, style, title="Other waiting pods that also get a node"),
         *build_pools_before_and_after(report.pools, style),
         *_build_missing_section(report),
         *_build_search_section(report, style),
         *_build_commands_section(report),
-        *((paragraph("These moves make room for a part of the pods."),) if partial else ()),
+        *partial,
     )
 
 
 def build_moves_sections(report: MakeRoom, style: Style) -> Page:
-    """Build the sections that show the plan beside other fixes of a pod."""
+    """Build the sections that offer the moves as an alternative to the pod's other fixes."""
     return (
         *_build_moves_table(report, style, f"Or move {counted(len(report.moves), 'pod')}"),
         *_build_commands_section(report),
@@ -60,7 +65,7 @@ def _build_commands_section(report: MakeRoom) -> Page:
     """Build the section with the commands, if there are moves."""
     if not report.moves:
         return ()
-    return section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
+    return section("Commands, each to run once the pod evicted before runs again", *map(Command, report.commands))
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
@@ -68,7 +73,7 @@ def _build_preemption_warning(report: MakeRoom) -> Page:
     if not report.preempts:
         return ()
     pods = counted(len(report.preempts), "pod")
-    sentence = f"kube-scheduler evicts {pods} itself as soon as it tries this one: {first_few(report.preempts)}"
+    sentence = f"kube-scheduler itself preempts {pods} as soon as it tries this pod: {first_few(report.preempts)}"
     return (paragraph(Marked("Preempts:", Tone.WARNING), sentence),)
 
 
@@ -82,11 +87,11 @@ def _build_fragmentation_warnings(report: MakeRoom) -> Page:
 
 def _describe_fragmentation(fragmented: FragmentedResource) -> str:
     """Describe how much of a resource is free in total and on one node, and how much is requested."""
-    free, on_one, asked = format_in_one_unit(
+    free, on_one, requested = format_in_one_unit(
         fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
     )
     nodes = counted(fragmented.nodes, "node")
-    return f"{fragmented.resource}: {free} free on {nodes}, largest gap {on_one}, {asked} requested"
+    return f"{fragmented.resource}: {requested} requested; {free} free on {nodes}, but at most {on_one} on one node"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:
@@ -99,18 +104,19 @@ def _build_missing_section(report: MakeRoom) -> Page:
 
 
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
-    """Build the section on how much was searched, if no plan was found."""
+    """Build the section on how much was searched and which pods may not be moved, if not all pods fit."""
     searched = report.searched
     if report.fits or searched is None:
         return ()
-    timed_out = ("the search ran out of time: --search-seconds gives it more",) if searched.timed_out else ()
-    counts = (
-        *timed_out,
+    facts = []
+    if searched.timed_out:
+        facts.append("the search ran out of time: give it more with --search-seconds")
+    facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"without them it would fit on {counted(searched.nodes, 'node')}",
+        f"without them the pod would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
-    )
+    ]
     return (
-        *section("Tried", Bullets(counts)),
+        *section("Tried", Bullets(tuple(facts))),
         *build_struct_table(report.held, style, title="Pods that may not be moved"),
     )

@@ -37,7 +37,8 @@ def find_room(
 ) -> MakeRoom:
     """Find the moves that let waiting pods of the cluster fit, given by `namespace/name`.
 
-    Raises UsageError, InputError, and ClusterError if workers are lost.
+    The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError, InputError, and
+    ClusterError if workers are lost.
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
@@ -57,11 +58,11 @@ class SharedRoom:
     room: RoomMaking | None = None
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {**self.__dict__, "room": None}
+        return {**self.__dict__, "room": None}  # not sent to workers
 
 
 def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
-    """Return whether a draft works after the plans that were adopted."""
+    """Return whether a draft works after the plans that were adopted, in a worker that catches up with these first."""
     with STATE_LOCK:
         if shared.room is None:
             shared.room = start_room_making(Scheduler(shared.cluster), shared)
@@ -89,26 +90,30 @@ def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[st
 
     Raises UsageError for targets of several clusters, and for a pod that has a node.
     """
-    cluster, keys = targets[0].scheduler.cluster, dict[str, None]()
+    first_cluster = targets[0].scheduler.cluster
+    cluster = first_cluster
+    keys: dict[str, None] = {}
     for target in targets:
         pod = target.pod
         if pod.spec.node_name:
-            raise UsageError(f"{pod.key} has a node already: {pod.spec.node_name}", hint="name a pod that waits")
-        if target.scheduler.cluster is not targets[0].scheduler.cluster:
-            raise UsageError("these pods come in different ways", hint="name one of them")
+            raise UsageError(f"{pod.key} already has a node: {pod.spec.node_name}", hint="name a waiting pod")
+        if target.scheduler.cluster is not first_cluster:
+            raise UsageError("these pods are not in the same cluster", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
             cluster = add_pods(cluster, [pod])
-        keys |= dict.fromkeys([pod.key, *(target.key for target in _find_companions(target, cluster))])
+        keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companions(target, cluster))])
     return cluster, list(keys)
 
 
 def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
     """Find the waiting pods of the target's group or, if the target stands for its workload, of that workload."""
     owner, groups = find_owner(target.pod), find_groups(target.pod)
-    return [
-        pod
-        for pod in cluster.unbound_pods()
-        if pod.metadata.deletion_timestamp is None
-        and not pod.terminated
-        and ((target.note and find_owner(pod) == owner and owner.kind != "Pod") or groups & find_groups(pod))
-    ]
+    stands_for_workload = bool(target.note) and owner.kind != "Pod"
+
+    def is_companion(pod: Pod) -> bool:
+        """Return whether the waiting pod gets its node together with the target."""
+        if pod.metadata.deletion_timestamp is not None or pod.terminated:
+            return False
+        return (stands_for_workload and find_owner(pod) == owner) or bool(groups & find_groups(pod))
+
+    return [pod for pod in cluster.unbound_pods() if is_companion(pod)]

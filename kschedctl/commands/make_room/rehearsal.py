@@ -85,9 +85,14 @@ class Rehearsal:
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
     def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
-        """Evict the pods one by one, each once the one before it has a node. Return None if a step is not safe."""
+        """Evict the pods one by one in the current state, each once the pod before has a node.
+
+        Waiting pods are scheduled in between. Return None if a pod has no node, its eviction is denied, or its
+        replacement gets no node or preempts other pods.
+        """
         simulation = self.build_simulation()
-        evictions, moved = Evictions(simulation), list[PlayedMove]()
+        evictions = Evictions(simulation)
+        moved: list[PlayedMove] = []
         self._schedule_waiting(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.find_denial(position):
@@ -103,23 +108,28 @@ class Rehearsal:
         return moved
 
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
-        """Schedule the replacement of a pod that was evicted from a node."""
-        lingering = self.lingering.get(position)
-        if lingering is not None:
-            self.view.assume(lingering, source)
+        """Schedule the replacement of a pod that was evicted from a node.
+
+        A lingering pod is on its old node meanwhile. If no replacement is tried that way, one is tried once it is gone.
+        The result is None if none is tried at all.
+        """
+        terminating_position = self.lingering.get(position)
+        if terminating_position is not None:
+            self.view.assume(terminating_position, source)
         if self.waiting_first:
             self._schedule_waiting(simulation)
         outcome = simulation.attempt(position) if recreate_gone_pods(simulation, [position]) else None
-        if lingering is not None:
-            self.view.forget(lingering)
+        if terminating_position is not None:
+            self.view.forget(terminating_position)
             outcome = outcome or simulation.attempt(position)
         return outcome
 
     def _schedule_waiting(self, simulation: Simulation) -> None:
         """Schedule waiting pods without preemption. Preemption by them is checked at the end of the plan."""
-        if idle := self._unplaced:
+        unplaced_pods = self._unplaced
+        if unplaced_pods:
             simulation.preemption = False
-            simulation.schedule(idle)
+            simulation.schedule(unplaced_pods)
             simulation.preemption = True
 
     @property
@@ -128,7 +138,10 @@ class Rehearsal:
         return [position for position in self.waiting if self.view.node[position] < 0]
 
     def place_waiting(self) -> dict[Position, Row] | None:
-        """Schedule the waiting pods. Return the node of each, or -1, or None for all if one of them would preempt."""
+        """Schedule the waiting pods. Return the node of each, or -1 if it has none.
+
+        Return None instead of the nodes if one of the pods would preempt others.
+        """
         outcomes = self.build_simulation().schedule(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
             return None
@@ -145,7 +158,9 @@ class PlayedPlan(NamedTuple):
 
 def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
     """Replay a plan while the `emptied` nodes are cordoned. Return None if a step is not safe."""
-    after, moved = stage.with_cordoned(emptied), list[PlayedMove]()
+    after = stage.with_cordoned(emptied)
+    moved: list[PlayedMove] = []
+    # Successive pods on the same node move while that node is cordoned.
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
         after = after.with_cordoned(emptied | {source})
         moves = after.move_pods(list(positions))
@@ -182,19 +197,22 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
         position: build_terminating_pod(view.pods.objects[position], _get_node_name(view, position))
         for position in lingering
     }
-    changed_pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in terminating.values()}
-    scheduler = Scheduler(
-        change_pods(build_resulting_cluster(stage.build_simulation()), changed_pods), stage.scheduler.call_extender
-    )
+
+    # A cluster with the terminating pods, which are on no node until their originals are evicted.
+    added_pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in terminating.values()}
+    cluster = change_pods(build_resulting_cluster(stage.build_simulation()), added_pods)
+    scheduler = Scheduler(cluster, stage.scheduler.call_extender)
     later_view = scheduler.view.fork()
     index = later_view.pods.index
     for pod in terminating.values():
         later_view.forget(index[pod.key])
 
     def map_positions(positions: Sequence[Position]) -> tuple[Position, ...]:
+        """Return the positions of the pods in the new cluster."""
         return tuple(index[view.pods.objects[position].key] for position in positions)
 
-    terminating_positions = {map_positions([position])[0]: index[pod.key] for position, pod in terminating.items()}
+    new_positions = map_positions(list(terminating))
+    terminating_positions = dict(zip(new_positions, (index[pod.key] for pod in terminating.values()), strict=True))
     later_stage = Rehearsal(
         scheduler, later_view, later_view.nodes.objects, seed=stage.seed, lingering=terminating_positions
     )
@@ -208,8 +226,10 @@ def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bo
         return False
     labels = view.namespace_labels.get(info.namespace, {})
     terms = (
-        *(*info.required_affinity, *info.required_anti_affinity),
-        *(*info.preferred_affinity, *info.preferred_anti_affinity),
+        *info.required_affinity,
+        *info.required_anti_affinity,
+        *info.preferred_affinity,
+        *info.preferred_anti_affinity,
     )
     return any(term.matches(info.namespace, info.labels, labels) for term in terms)
 

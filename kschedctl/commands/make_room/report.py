@@ -12,7 +12,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class PodMove(Document, frozen=True):
@@ -116,23 +116,22 @@ class MakeRoom(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict with the number of moves, the pods, and a sentence about them."""
-        moves = counted(len(self.moves), "pod")
         subject = first_few(self.pods)
+        doubt = describe_doubt(self.unknown)
+        fits = agreeing(len(self.pods), "fits", "fit")
+        if self.fits and self.moves:
+            return (f"Move {counted(len(self.moves), 'pod')}:", subject, f"– then {fits}{doubt}")
         if self.fits:
-            verdict = f"Move {moves}:" if self.moves else "Nothing has to move:"
-            suffix = "– then fits" if len(self.pods) == 1 else "– then fit"
-            if not self.moves:
-                suffix = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
-            return (verdict, subject, f"{suffix}{describe_doubt(self.unknown)}")
-        most = f"{counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "moves"
+            return ("Nothing has to move:", subject, f"– {fits} without moves{doubt}")
         if self.searched and not self.searched.complete:
-            return (
-                "No room found:",
-                subject,
-                f"– of the plans tried none lets {self._pronoun} fit{describe_doubt(self.unknown)}",
-            )
-        lets = "single move lets" if self.searched and self.searched.max_moves == 1 else f"{most} let"
-        return ("No room can be made:", subject, f"– no {lets} {self._pronoun} fit{describe_doubt(self.unknown)}")
+            return ("No room found:", subject, f"– none of the tried plans lets {self._pronoun} fit{doubt}")
+        if self.searched is None:
+            moves = "moves let"
+        elif self.searched.max_moves == 1:
+            moves = "single move lets"
+        else:
+            moves = f"{counted(self.searched.max_moves, 'move')} or fewer let"
+        return ("No room can be made:", subject, f"– no {moves} {self._pronoun} fit{doubt}")
 
     @property
     def _pronoun(self) -> str:
@@ -143,13 +142,15 @@ class MakeRoom(Report, frozen=True):
         """Return all moves as a single fix without commands, because running only some of many would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        evicted = f"evicts {counted(len(self.moves), 'pod')}"
-        costs = (FixCost(CostKind.EVICTS, evicted, len(self.moves)),) if self.moves else ()
-        but = evicted if self.moves else ""
-        return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
+        evicts = ""
+        costs: tuple[FixCost, ...] = ()
+        if self.moves:
+            evicts = f"evicts {counted(len(self.moves), 'pod')}"
+            costs = (FixCost(CostKind.EVICTS, evicts, len(self.moves)),)
+        return ShortFix(moves, "platform", but=evicts, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the moves as one fix, or the pods that fit nowhere."""
+        """Return the summary with the moves as one fix, and the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,

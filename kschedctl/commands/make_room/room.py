@@ -152,8 +152,10 @@ class RoomMaking:
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
-        unplaced = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
+        failed = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
+        unplaced = [
+            position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
+        ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
         return cls(
@@ -168,11 +170,11 @@ class RoomMaking:
         )
 
     def make_room(self) -> None:
-        """Let as many pods fit as possible, those that need no move first."""
+        """Let as many pods fit as possible, those that need no move first. Pods like one that failed are not tried."""
         deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_units():
             self._adopt_if_it_works(unit, (), NO_NODES)
-        hopeless_infos = set[int]()
+        hopeless_infos: set[int] = set()
         for unit in self._list_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
             fits = infos.isdisjoint(hopeless_infos) and self._make_room_for(unit, deadline)
@@ -198,8 +200,9 @@ class RoomMaking:
         if any(find_gate(self.stage.build_simulation(), position) for position in unit):
             return False
 
-        # Extend the plan member by member until the whole unit fits
-        plan, emptied = Plan(), NO_NODES
+        # Extend the plan member by member until the whole unit fits.
+        plan: Plan = ()
+        emptied = NO_NODES
         for member_count in range(1, len(unit) + 1):
             members = unit[:member_count]
             is_last = member_count == len(unit)
@@ -217,25 +220,33 @@ class RoomMaking:
             self.interrupted |= search.interrupted
             if further_moves is None or (self.interrupted and not is_last):
                 return False
-            plan, emptied = plan + further_moves, emptied | {Row(int(stage.view.node[further_moves[-1]]))}
+            plan += further_moves
+            emptied |= {_get_emptied_row(stage, further_moves)}
         return self._adopt_if_it_works(unit, plan, emptied)
 
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for further moves that let the last member fit beside the others."""
+        """Build the search for further moves that let the last member fit beside the others.
+
+        Also sets `held` to the reasons that keep pods from moving, and adds the search to `searches`.
+        """
         siblings = self._find_siblings(members[-1])
-        movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, {*self.wanted, *plan, *siblings})
+        spared = {*self.wanted, *plan, *siblings}
+        movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
         rows = stage.view.node[siblings]
         sibling_count = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
-        self.held = movable.held | ({SAME_WORKLOAD: sibling_count} if sibling_count else {})
-        whole = members[-1:] == self._get_last_pod_of_unit(members)
+        self.held = dict(movable.held)
+        if sibling_count:
+            self.held[SAME_WORKLOAD] = sibling_count
+        is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def accept(plans: Sequence[Plan]) -> Iterator[bool]:
+            """Yield, for each of several plans of further moves, whether it works."""
             drafts = []
             for further_moves in plans:
-                row = Row(int(stage.view.node[further_moves[-1]]))
-                drafts.append(Draft(members, (*plan, *further_moves), emptied | {row}, whole))
+                draft_emptied = emptied | {_get_emptied_row(stage, further_moves)}
+                drafts.append(Draft(members, (*plan, *further_moves), draft_emptied, is_whole_unit))
             if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
             return self.pool.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
@@ -266,7 +277,7 @@ class RoomMaking:
             self._adopt_if_it_works(unit, plan, emptied)
 
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
-        """Return the last pod of the unit that contains the members."""
+        """Return the last pod, alone in a tuple, of the unit that contains the members."""
         return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
@@ -293,7 +304,7 @@ class RoomMaking:
         return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
     def _works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Return whether the whole unit fits with a plan, whatever chance and the queue decide."""
+        """Return whether the whole unit fits with a plan for all tried seeds and queue orders."""
         return bool(self._replay_in_all_ways(unit, plan, emptied))
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
@@ -304,17 +315,25 @@ class RoomMaking:
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
-            self.latest_replays = {key: self._replay_uncached(unit, plan, emptied)}
+            self.latest_replays = {key: self._compute_replays(unit, plan, emptied)}
         return self.latest_replays[key]
 
-    def _replay_uncached(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan without and, if that makes a difference, with pods that linger while they terminate."""
+    def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay a plan, and again with evicted pods that linger while they terminate, if some may.
+
+        Return no replays if one of them leaves out a pod.
+        """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
-        if replays and (lingering := add_terminating_pods(course)) is not None:
-            lingering_replays = self._replay_course(lingering, emptied)
-            return replays + lingering_replays if lingering_replays else []
-        return replays
+        if not replays:
+            return []
+        lingering_course = add_terminating_pods(course)
+        if lingering_course is None:
+            return replays
+        lingering_replays = self._replay_course(lingering_course, emptied)
+        if not lingering_replays:
+            return []
+        return replays + lingering_replays
 
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Replay a course with several seeds and both queue orders.
@@ -322,16 +341,17 @@ class RoomMaking:
         Return no replays if one of them leaves out a pod.
         """
         replays = []
-        for waiting_first in (False, True) if course.plan else (False,):
+        queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
+        for waiting_first in queue_orders:
             for number in range(SEEDS):
-                replay = _replay_once(course, emptied, self.stage.seed + number, waiting_first=waiting_first)
+                replay = _replay_course_once(course, emptied, self.stage.seed + number, waiting_first=waiting_first)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
 
     def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the unit fits with it, and return whether it does."""
+        """Adopt the plan if the unit fits with it, and return whether it does. The first replay decides the nodes."""
         replays = self._replay_in_all_ways(unit, plan, emptied)
         if not replays:
             return False
@@ -341,14 +361,20 @@ class RoomMaking:
         self.unplaced = [position for position in self.unplaced if rows[position] < 0]
         self.adopted.append(AdoptedPlan(unit, plan, emptied))
         if plan:
-            targets = [
-                {move.target for move in moves} for moves in zip(*(replay.moved for replay in replays), strict=True)
-            ]
+            moves_by_step = zip(*(replay.moved for replay in replays), strict=True)
+            targets = [{move.target for move in moves} for moves in moves_by_step]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
 
 
-def _replay_once(course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool) -> ReplayedPlan | None:
+def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
+    """Return the node of the last moved pod, which takes the waiting pod and stays cordoned until then."""
+    return Row(int(stage.view.node[further_moves[-1]]))
+
+
+def _replay_course_once(
+    course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
+) -> ReplayedPlan | None:
     """Replay a course once. Return None if a pod of the unit does not fit."""
     stage, unit, others, plan = course
     replayed = replay_plan(

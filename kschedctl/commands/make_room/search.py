@@ -37,7 +37,7 @@ Plan = tuple[Position, ...]
 MAX_SEQUENCES = 1_000
 """All sequences of moves of one length are tried if there are at most this many."""
 IMPROVEMENT_SECONDS = 10.0
-"""For how long the search goes on for a cheaper plan once there is one."""
+"""The time for the search for a cheaper plan once there is one."""
 COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
 """Plugins that count pods on other nodes."""
 NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
@@ -77,32 +77,20 @@ class PlanSearch:
     best: Plan | None = None
     """The best plan so far."""
     may_have_sets: bool = False
-    """Whether some node may have as many pods as are moved without which the pod fits there."""
+    """Whether the pod may fit on some node without as many of the pods there as are moved."""
     helped: Bools | None = None
     """The mask (N,) of nodes on which the pod fits without the movable pods."""
     eligible: Bools | None = None
     """The mask (N,) of nodes that only other pods keep from taking the pod."""
     eligible_except_devices: Bools | None = None
     """Like `eligible`, but ignoring which devices exist for the pod's claims."""
-    _homes_by_info: dict[int, Bools | None] = field(default_factory=dict)
+    _accepting_nodes_by_info: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, max_moves: int) -> Plan | None:
         """Search for the shortest plan of at most `max_moves` moves. Return the cheapest of that length, or None."""
         try:
             for moves in range(1, max_moves + 1):
-                likely_plans = self._judge_plans(
-                    self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset())
-                )
-                all_plans = self._judge_plans(self._iter_all_sequences(moves))
-                for plan, accepted in chain(likely_plans, all_plans):
-                    if self._is_no_better(plan):
-                        continue
-                    self.tried += 1
-                    if accepted:
-                        self.best, self.deadline = plan, min(self.deadline, time.monotonic() + IMPROVEMENT_SECONDS)
-                    self.advance(1)
-                    if accepted and self._compute_cost(plan) == self._least_cost:
-                        break
+                self._search_plans_of_length(moves)
                 if self.best is not None:
                     return self.best
         except OutOfTimeError:
@@ -113,17 +101,35 @@ class PlanSearch:
             self.interrupted = True
         return self.best
 
+    def _search_plans_of_length(self, moves: int) -> None:
+        """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest.
+
+        Once there is a plan, only cheaper ones count, and the time for these is limited. Raises OutOfTimeError.
+        """
+        likely_plans = self._judge_plans(self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset()))
+        all_plans = self._judge_plans(self._iter_all_sequences(moves))
+        for plan, is_accepted in chain(likely_plans, all_plans):
+            if self._is_no_better(plan):
+                continue
+            self.tried += 1
+            if is_accepted:
+                self.best = plan
+                self.deadline = min(self.deadline, time.monotonic() + IMPROVEMENT_SECONDS)
+            self.advance(1)
+            if is_accepted and self._compute_cost(plan) == self._least_cost:
+                return
+
     def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
         """Yield plans with whether they work: the first plan alone, because it often works, then in batches."""
         batch_size = 1
         while batch := list(islice(plans, batch_size)):
             self._check_time()
-            promising = [plan for plan in batch if not self._is_no_better(plan)]
-            yield from zip(promising, self.accept(promising), strict=False)
+            cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
+            yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
             batch_size = self.batch_size
 
     def _compute_cost(self, plan: Plan) -> tuple[int, int]:
-        """Return the highest reluctance and the highest priority of the plan's pods."""
+        """Return the highest reluctance and the highest priority of the plan's pods, by which plans are compared."""
         pods = list(plan)
         return int(self.movable.reluctance[pods].max()), int(self.movable.priority[pods].max())
 
@@ -133,13 +139,17 @@ class PlanSearch:
         return min(self._compute_cost((Position(position),)) for position in self.movable.pods.tolist())
 
     def _is_no_better(self, plan: Plan) -> bool:
-        """Return whether a plan, or any plan that begins with it, is not cheaper than the best plan."""
-        return self.best is not None and bool(plan) and self._compute_cost(plan) >= self._compute_cost(self.best)
+        """Return whether a plan, or any plan that begins with it, is not cheaper than the best plan, if any."""
+        if self.best is None or not plan:
+            return False
+        return self._compute_cost(plan) >= self._compute_cost(self.best)
 
     @property
     def complete(self) -> bool:
         """Whether the search cannot have missed a plan."""
-        return not self.timed_out and not self.interrupted and (self._is_hopeless or self.tried_all_sequences)
+        if self.timed_out or self.interrupted:
+            return False
+        return self._is_hopeless or self.tried_all_sequences
 
     @property
     def _is_hopeless(self) -> bool:
@@ -163,7 +173,10 @@ class PlanSearch:
     def _iter_likely_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans of exactly `moves` further moves that may let a pod fit. The `spared` nodes take no pods."""
+        """Yield plans of `moves` further moves after `moved_before` that may let a pod fit.
+
+        The `spared` nodes are not emptied. Records on the first call what the pod's cycle shows.
+        """
         cycle = self._run_cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():
             return
@@ -174,6 +187,7 @@ class PlanSearch:
         if self.helped is None:
             self._record_first_cycle(cycle, sets)
 
+        # Empty a node of enough pods, and use the remaining moves to make room for these.
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient(set_size):
                 self._check_time()
@@ -183,6 +197,7 @@ class PlanSearch:
                 yield from self._iter_plans_emptying(stage, pod_set, moves - set_size, moved_before, spared)
         self.may_have_sets |= sets.truncated
 
+        # Move a pod on another node that keeps the pod away.
         for position in self._find_counted_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
             if not self._is_no_better((position,)):
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
@@ -193,18 +208,19 @@ class PlanSearch:
         self.eligible_except_devices = _find_eligible(cycle, ignored_plugin=DynamicResources.name)
         self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
         self.depends_on_other_nodes = depends_on_other_nodes(cycle)
-        self.lacks_held_resources = bool(sets.giving)
+        self.lacks_held_resources = bool(sets.holdings)
 
     def _iter_plans_emptying(
         self, stage: Rehearsal, pod_set: Plan, further_moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
         """Yield plans that empty a node of a set of pods, with further moves that make room for these pods."""
         row = Row(int(stage.view.node[pod_set[0]]))
-        if not further_moves and not all(self._has_home(stage, position, row) for position in pod_set):
+        if not further_moves and not all(self._has_other_node(stage, position, row) for position in pod_set):
             return
         emptied = spared | {row}
         for order in permutations(pod_set):
             if replay_plan(stage, order, emptied) is not None:
+                # With further moves, this plan is too short: a shorter search has found it.
                 if not further_moves:
                     yield (*moved_before, *order)
                 return
@@ -215,18 +231,20 @@ class PlanSearch:
         self, stage: Rehearsal, order: Plan, further_moves: int, moved_before: Plan, emptied: frozenset[Row]
     ) -> Iterator[Plan]:
         """Yield plans that use all further moves to make room for the first pod that finds none."""
-        for index in range(len(order)):
-            if (replayed := replay_plan(stage, order[:index], emptied)) is None:
-                return
+        for index, position in enumerate(order):
             if replay_plan(stage, order[: index + 1], emptied) is not None:
                 continue
+            replayed = replay_plan(stage, order[:index], emptied)
+            if replayed is None:
+                return
             moved_first = (*moved_before, *order[:index])
-            stage_without_pod = replayed.stage.without_placement(order[index])
-            for plan in self._iter_likely_plans(
-                stage_without_pod, order[index], further_moves, (*moved_first, *order[index:]), emptied
-            ):
-                moved = plan[len(moved_first) + len(order) - index :]
-                yield (*moved_first, *moved, *order[index:])
+            moved_last = order[index:]
+            stage_without_pod = replayed.stage.without_placement(position)
+            # The pods that move last are passed as moved before, so that the plans do not move them.
+            excluded = (*moved_first, *moved_last)
+            for plan in self._iter_likely_plans(stage_without_pod, position, further_moves, excluded, emptied):
+                inserted_moves = plan[len(excluded) :]
+                yield (*moved_first, *inserted_moves, *moved_last)
             return
 
     def _iter_plans_after_move(
@@ -239,21 +257,23 @@ class PlanSearch:
             return
         if moves > 1:
             yield from self._iter_likely_plans(replayed.stage, wanted, moves - 1, moved_before, spared)
-        elif (cycle := self._run_cycle(replayed.stage, wanted)) is not None and cycle.schedulable:
-            yield moved_before
+        else:
+            cycle = self._run_cycle(replayed.stage, wanted)
+            if cycle is not None and cycle.schedulable:
+                yield moved_before
 
     def _find_counted_pods(self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools) -> list[Position]:
         """Find movable pods that a rejecting plugin counts anywhere in the cluster, cheapest first.
 
-        Pods whose PodInfos are in the mask `lacks_held_resources` (T,) are included.
+        Pods with PodInfos in the mask `held_elsewhere` (T,) are included, and those that moved before are not.
         """
-        counted = held_elsewhere
+        is_counted = held_elsewhere
         if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
-            counted = counted | _find_interacting_pods(view, cycle)
-        if not counted.any():
+            is_counted = is_counted | _find_interacting_pods(view, cycle)
+        if not is_counted.any():
             return []
         infos = view.pods.info[self.movable.pods]
-        pods = self.movable.pods[counted[infos]]
+        pods = self.movable.pods[is_counted[infos]]
         pods = pods[~np.isin(pods, moved_before) & (view.node[pods] >= 0)]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]
@@ -263,20 +283,27 @@ class PlanSearch:
         """The costs of moving each pod (P,), most important first."""
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
-    def _has_home(self, stage: Rehearsal, position: Position, row: Row) -> bool:
-        """Return whether another node would take the pod now. True if this cannot be judged node by node."""
+    def _has_other_node(self, stage: Rehearsal, position: Position, row: Row) -> bool:
+        """Return whether a node other than that in the row would take the pod now.
+
+        The result is True if this cannot be judged node by node, or if the stage is not the one before all moves.
+        """
         if stage is not self.stage:
             return True
         number = int(stage.view.pods.info[position])
-        if number not in self._homes_by_info:
-            self._homes_by_info[number] = _find_homes(stage.build_simulation(), position)
-        homes = self._homes_by_info[number]
-        return homes is None or bool(homes.sum() > homes[row])
+        if number not in self._accepting_nodes_by_info:
+            self._accepting_nodes_by_info[number] = _find_accepting_nodes(stage.build_simulation(), position)
+        accepting_nodes = self._accepting_nodes_by_info[number]
+        if accepting_nodes is None:
+            return True
+        return bool(accepting_nodes.sum() > accepting_nodes[row])
 
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         """Run a scheduling cycle for the pod. Return None if no profile serves it."""
         simulation = stage.build_simulation()
-        return None if simulation.framework(position) is None else simulation.run_cycle(position)
+        if simulation.framework(position) is None:
+            return None
+        return simulation.run_cycle(position)
 
     def _check_time(self) -> None:
         """Raise OutOfTimeError if the time limit has passed."""
@@ -284,7 +311,7 @@ class PlanSearch:
             raise OutOfTimeError
 
 
-def _find_homes(simulation: Simulation, position: Position) -> Bools | None:
+def _find_accepting_nodes(simulation: Simulation, position: Position) -> Bools | None:
     """Return the mask (N,) of nodes that would take the pod now, or None if it cannot be judged node by node."""
     framework = simulation.framework(position)
     if framework is None or releases_resources_on_exit(simulation, position):

@@ -24,6 +24,7 @@ from kschedctl.snapshot.delta import Delta
 Sets = npt.NDArray[np.int64]
 """Sets of K pods each as positions, shape (S, K). The pods of one set are on one node."""
 JUDGED_AT_ONCE, JUDGED_WITH_OBJECTS = 2_048, 256
+"""How many sets are judged at once, and how many if pods also release what they hold in other objects."""
 MAX_PODS_PER_NODE = {1: 256, 2: 96, 3: 24}
 """Size of a set -> the number of distinct pods per node, cheapest first, that such sets are made of."""
 
@@ -41,12 +42,18 @@ class SetsOnNodes:
     def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
-        self.giving = ReleasableHoldings(cycle)
+        self.holdings = ReleasableHoldings(cycle)
+
+        # The pods (M,) by node, and on each node the cheapest first.
         pods = pods[self.view.node[pods] >= 0]
-        order = np.lexsort((pods, *self._compute_costs(pods[:, None])[::-1], self.view.node[pods]))
+        costs = self._compute_costs(pods[:, None])
+        order = np.lexsort((pods, *costs[::-1], self.view.node[pods]))
         self.pods = pods[order]
+
         self.promising = self._find_promising(among & cycle.considered & ~cycle.filter.passing)
+        """The mask (N,) of nodes where the pod fits without any movable pods."""
         self.held_elsewhere = self._find_held_elsewhere()
+        """The mask (T,) of PodInfos with pods that hold what a promising node lacks."""
         self.pods = self.pods[self._find_useful_pods()]
 
     def _find_promising(self, among: Bools) -> Bools:
@@ -61,17 +68,18 @@ class SetsOnNodes:
         On a node that lacks only what pods hold, a pod that holds none of it is of no use.
         """
         node = self.view.node[self.pods]
-        return self.promising[node] & (self._holding_pods | ~(self.giving.alone[node] & bool(self.giving)))
+        lacks_only_held = self.holdings.passes_others[node] & bool(self.holdings)
+        return self.promising[node] & (self._holding_pods | ~lacks_only_held)
 
     @property
     def _holding_pods(self) -> Bools:
         """The mask (M,) of pods that may hold what the incoming pod lacks."""
-        return self.giving.holders[self.view.pods.info[self.pods]]
+        return self.holdings.holders[self.view.pods.info[self.pods]]
 
     def _find_held_elsewhere(self) -> Bools:
         """Return the mask (T,) of PodInfos with pods that hold what a promising node without such pods lacks."""
-        infos = self.giving.holders.copy()
-        if self.giving:
+        infos = self.holdings.holders.copy()
+        if self.holdings:
             has_holders = np.zeros(len(self.promising), np.bool_)
             has_holders[self.view.node[self.pods[self._holding_pods]]] = True
             infos &= bool((self.promising & ~has_holders).any())
@@ -81,8 +89,8 @@ class SetsOnNodes:
         """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left."""
         info = self.view.pods.info[leaving_pods]
         delta = Delta.from_changes(self.view.node[leaving_pods], info, np.full(len(leaving_pods), -1, np.int64))
-        if self.giving:
-            return self.giving.find_passing(leaving_pods, delta, among)
+        if self.holdings:
+            return self.holdings.find_passing(leaving_pods, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _compute_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
@@ -98,7 +106,7 @@ class SetsOnNodes:
         """Yield sets of the given size that are sufficient, cheapest first."""
         sets = self._build_candidates(size)
         sets = sets[np.lexsort((sets[:, 0], *self._compute_costs(sets)[::-1]))]
-        at_once = JUDGED_WITH_OBJECTS if self.giving else JUDGED_AT_ONCE
+        at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):
             batch = sets[start : start + at_once]
             for chosen in batch[self._find_sufficient(batch)].tolist():
@@ -106,67 +114,83 @@ class SetsOnNodes:
 
     def _find_sufficient(self, sets: Sets) -> Bools:
         """Return the mask (S,) of sufficient sets. Each judgment covers one set per node."""
+        # Number the sets of each node: in turn K, the K-th set of every node is judged.
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")
         turns = np.empty(len(sets), np.int64)
         turns[order] = rank_within_runs(node[order])
+
         sufficient = np.zeros(len(sets), np.bool_)
-        for number in range(int(turns.max(initial=-1)) + 1):
-            judged = turns == number
-            sufficient[judged] = self._find_fitting_nodes(sets[judged].reshape(-1), self.promising)[node[judged]]
+        for turn in range(int(turns.max(initial=-1)) + 1):
+            is_judged = turns == turn
+            leaving_pods = sets[is_judged].reshape(-1)
+            fitting_nodes = self._find_fitting_nodes(leaving_pods, self.promising)
+            sufficient[is_judged] = fitting_nodes[node[is_judged]]
         return sufficient
 
     def _build_candidates(self, size: int) -> Sets:
-        """Build the sets of distinct pods per node that free enough of what the pod requests."""
-        columns, short = self._find_shortages()
-        pods = self._select_distinct(self._select_large_enough(size, columns, short), size)
+        """Build the sets of distinct pods per node that free enough of what the pod requests, (S, size)."""
+        columns, shortages = self._find_shortages()
+        pods = self._select_distinct(self._select_large_enough(size, columns, shortages), size)
+        requests = self._get_requests(pods, columns)
+
+        # The pods of a node are a run: its start, and how many pods it has.
         node = self.view.node[pods]
         starts = np.searchsorted(node, np.unique(node))
         counts = np.diff(starts, append=len(pods))
-        requests = self._get_requests(pods, columns)
+
         sets = [np.empty((0, size), np.int64)]
         for places in combinations(range(int(counts.max(initial=0))), size):
-            first = starts[counts > places[-1]]
-            chosen = first[:, None] + np.array(places)
-            frees = requests[chosen].sum(axis=1)
-            is_enough = (frees >= short[node[first]]).all(axis=1)
+            # Pods at the same places in the runs of all nodes that have that many pods.
+            run_starts = starts[counts > places[-1]]
+            chosen = run_starts[:, None] + np.array(places)
+            freed = requests[chosen].sum(axis=1)
+            is_enough = (freed >= shortages[node[run_starts]]).all(axis=1)
             sets.append(pods[chosen[is_enough]])
         return np.concatenate(sets)
 
     def _get_requests(self, pods: Rows, columns: list[int]) -> Amounts:
-        """Return the pods' requests (M, C) for some resources."""
+        """Return the pods' requests (M, C) for the resources in these columns."""
         return self.view.requests[self.view.pods.info[pods]][:, columns]
 
-    def _select_large_enough(self, size: int, columns: list[int], short: Amounts) -> Rows:
+    def _select_large_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Select the pods that free enough of each resource together with the largest other pods of their node."""
-        node, requests = self.view.node[self.pods], self._get_requests(self.pods, columns)
-        largest = np.zeros_like(short)
+        node = self.view.node[self.pods]
+        requests = self._get_requests(self.pods, columns)
+        largest = np.zeros_like(shortages)
         np.maximum.at(largest, node, requests)
-        return self.pods[(requests + (size - 1) * largest[node] >= short[node]).all(axis=1)]
+        most_freed = requests + (size - 1) * largest[node]
+        return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
     def _select_distinct(self, pods: Rows, size: int) -> Rows:
         """Select distinct pods: of equal pods on a node, only as many as a set can contain.
 
-        A node keeps at most MAX_PODS_PER_NODE pods.
+        A node keeps at most MAX_PODS_PER_NODE pods. `truncated` is set if it has more.
         """
-        node, info = self.view.node[pods], self.view.pods.info[pods]
+        # Number equal pods of a node in their order.
+        node = self.view.node[pods]
+        info = self.view.pods.info[pods]
         grouped_order = np.lexsort((np.arange(len(info)), info, node))
         _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)
-        among = np.empty(len(info), np.int64)
-        among[grouped_order] = rank_within_runs(group.reshape(-1)[grouped_order])
-        pods = pods[among < size]
-        within = rank_within_runs(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
-        self.truncated |= not within.all()
-        return pods[within]
+        rank_among_equal = np.empty(len(info), np.int64)
+        rank_among_equal[grouped_order] = rank_within_runs(group.reshape(-1)[grouped_order])
+        pods = pods[rank_among_equal < size]
+
+        is_within_limit = rank_within_runs(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
+        self.truncated |= not is_within_limit.all()
+        return pods[is_within_limit]
 
     def _find_shortages(self) -> tuple[list[int], Amounts]:
-        """Return the resources that nodes are short of for the pod, and by how much (N, C)."""
+        """Return the columns of the resources that nodes are short of for the pod, and by how much (N, C)."""
         verdict = self.cycle.filter.verdicts.get(NodeResourcesFit.name)
-        columns, amounts = list[int](), list[Amounts]()
-        for rejection in verdict.rejections if verdict else ():
+        rejections = verdict.rejections if verdict else ()
+        columns: list[int] = []
+        amounts: list[Amounts] = []
+        for rejection in rejections:
             rows = np.flatnonzero(rejection.mask)
             if rejection.fact is None or rejection.distance is None or not len(rows):
                 continue
+            # The first rejected node shows which resource the rejection is about.
             match rejection.fact(int(rows[0])):
                 case Insufficient(resource=resource):
                     columns.append(self.view.resources[resource])
@@ -176,5 +200,6 @@ class SetsOnNodes:
                     continue
             distance = np.minimum(np.ceil(rejection.distance), MAX_SHORTAGE)
             amounts.append(np.where(rejection.mask, distance, 0).astype(np.int64))
-        nothing = np.empty((len(self.view.nodes), 0), np.int64)
-        return columns, np.stack(amounts, axis=1) if amounts else nothing
+        if not amounts:
+            return columns, np.empty((len(self.view.nodes), 0), np.int64)
+        return columns, np.stack(amounts, axis=1)

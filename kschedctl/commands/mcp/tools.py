@@ -355,11 +355,11 @@ _DECLARED_TOOLS = (
     ),
     Tool(
         "consolidate_nodes",
-        "Which nodes could go with all pods placed again?",
+        "Which nodes could be removed with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
         arguments={
             "pool": _build_text_schema("Only nodes of this node pool."),
-            "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
+            "headroom_percent": {**PERCENT, "description": "Keep this much CPU and memory free."},
             "keep_zone_loss": KEEP_ZONES,
         },
         build_report=consolidate_nodes,
@@ -367,15 +367,15 @@ _DECLARED_TOOLS = (
     ),
     Tool(
         "size_nodes",
-        "Which nodes would all workloads need, bought anew?",
+        "Which nodes would you need if you built the cluster from scratch?",
         "The cheapest set of nodes that takes all pods, or the smallest where prices are not known, and a lower bound. "
         "Without instance_types nodes like those of the cluster's pools.",
         arguments={
             "manifests": MANIFESTS,
             "instance_types": TYPES,
-            "scale": {"type": "number", "minimum": 1, "description": "So many times the pods of each workload."},
+            "scale": {"type": "number", "minimum": 1, "description": "Multiply each workload's pods by this factor."},
             "keep_zone_loss": KEEP_ZONES,
-            "by_nodes": {"type": "boolean", "description": "The fewest nodes, though prices are known."},
+            "by_nodes": {"type": "boolean", "description": "Find the fewest nodes, not the cheapest."},
         },
         build_report=size_nodes,
         command="size",

@@ -74,7 +74,7 @@ def disrupt(
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
-    'Karpenter would take no node away'
+    'Karpenter would remove no node'
     """
     now = now or get_read_time(cluster)
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)

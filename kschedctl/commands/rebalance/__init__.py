@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
+from kschedctl.commands.rebalance.rounds import replay_policy
 from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import get_read_time
@@ -26,10 +26,10 @@ def rebalance(
 ) -> Rebalancing:
     """Find what the descheduler would evict, where the pods go, whether that ends, and which budgets stop it.
 
-    ``policy`` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. Without one, a built-in policy restores what
-    pods require themselves. A plugin that is not replayed makes the answer undecided. ``name`` is the policy's name in
-    errors. At most ``rounds`` rounds are replayed, each once all pods of the previous one run. ``seed`` decides between
-    equally good nodes, and ``now`` is the time for the age of pods, by default when the cluster was read.
+    `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. Without one, a built-in policy restores what
+    pods require themselves. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in
+    errors. At most `rounds` rounds are replayed, each once all pods of the previous one run. `seed` decides between
+    equally good nodes, and `now` is the time for the age of pods, by default when the cluster was read.
 
     Raises InputError for a policy that cannot be used.
 
@@ -38,7 +38,10 @@ def rebalance(
     >>> str(rebalance(kschedctl.Cluster.from_objects(nodes)))
     'Nothing is evicted'
     """
-    read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
-    name = PROFILE_NAME if policy is None else name
-    moment = now or get_read_time(cluster)
-    return study.replay_policy(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)
+    if policy is None:
+        parsed_policy = read_policy(DEFAULT_POLICY, name)
+        name = PROFILE_NAME
+    else:
+        parsed_policy = read_policy(policy, name)
+    time = now or get_read_time(cluster)
+    return replay_policy(cluster, parsed_policy, name=name, rounds=rounds, seed=seed, now=time, progress=progress)

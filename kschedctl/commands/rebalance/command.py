@@ -33,16 +33,16 @@ def rebalance(
         str, typer.Option("--policy", metavar="FILE", help="A DeschedulerPolicy, descheduler/v1alpha2.")
     ] = "",
     rounds: Annotated[
-        int, typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most so many rounds.")
+        int, typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most this many rounds.")
     ] = 10,
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
 ) -> Answer:
     """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
 
-    Its plugins run in rounds: kube-scheduler's own choice places the pod that comes for an evicted one, while that
-    still terminates and before the next is evicted, and the next round sees the result. What would lose a pod or leave
-    it without a node is told, and is no step. Without --policy: one that restores taints, required node affinity and
-    pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
+    Its plugins run in rounds. kube-scheduler places the replacement of each evicted pod while that pod still terminates
+    and before the next eviction, and the next round sees the result. Evictions that would lose a pod or leave it
+    without a node are reported but not carried out. Without --policy, a built-in policy restores taints, required node
+    affinity and pod anti-affinity, and spread constraints. Plugins that are not replayed are reported.
     """
     document = _read_policy(policy) if policy else None
     cluster = load_cluster(source, live=EVICTION_KINDS)
@@ -57,5 +57,5 @@ def _read_policy(path: str) -> JsonObject:
     """Read the only document of a file. Raises InputError."""
     documents = read_objects(path)
     if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents, want one DeschedulerPolicy", where=path)
+        raise InputError(f"expected one DeschedulerPolicy, found {len(documents)} documents", where=path)
     return documents[0]

@@ -28,12 +28,12 @@ def build_page(report: Rebalancing, style: Style) -> Page:
             title="Evictions, in this order",
             full=False,
         ),
-        *build_struct_table(report.removed, style, title="Pods that have ended, and are deleted"),
+        *build_struct_table(report.removed, style, title="Terminated pods to delete"),
         *(build_struct_table(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
-        *build_struct_table(report.placed, style, title="Pods that waited, and fit then"),
+        *build_struct_table(report.placed, style, title="Pending pods that then get a node"),
         *build_struct_table(report.held, style, title="Not evicted", full=False),
         *build_pools_before_and_after(report.pools, style),
-        *build_struct_table(report.kept, style, title="Pods that DefaultEvictor keeps"),
+        *build_struct_table(report.kept, style, title="Pods that DefaultEvictor protects"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )
 
@@ -42,7 +42,7 @@ def _build_ignored_line(report: Rebalancing) -> Page:
     """Build a warning about the parts of the policy that the descheduler does not read."""
     if not report.policy_ignored:
         return ()
-    explanation = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
+    explanation = f"the descheduler does not read {', '.join(report.policy_ignored)} of the policy"
     return (paragraph(Marked("ignored:", Tone.WARNING), explanation),)
 
 
@@ -57,4 +57,6 @@ def _choose_tone(report: Rebalancing) -> Tone:
     """Return the tone of the verdict: bad for loops and harmful evictions, good only if the last round was quiet."""
     if report.loops or report.unsafe:
         return Tone.BAD
-    return Tone.WARNING if report.undecided or report.interrupted or not report.quiet else Tone.GOOD
+    if report.undecided or report.interrupted or not report.quiet:
+        return Tone.WARNING
+    return Tone.GOOD

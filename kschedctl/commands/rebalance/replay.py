@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Ints, Position, Row
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import (
     Evictions,
@@ -96,16 +97,22 @@ class EvictionReplay:
 
         Return the reason if the eviction is denied or does harm, otherwise "".
         """
-        if denial := self.evictions.find_denial(position):
+        view = self.simulation.view
+        pod = view.pods.objects[position]
+        denial = self.evictions.find_denial(position)
+        if denial:
             return denial
-        if not is_recreated(self.simulation.view.pods.objects[position]):
+        if not is_recreated(pod):
             return LOST
-        if would_fail_job(self.simulation.view.pods.objects[position], self.simulation.view.objects):
+        if would_fail_job(pod, view.objects):
             return ENDS_JOB
-        source = Row(int(self.simulation.view.node[position]))
+
+        source = Row(int(view.node[position]))
         outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
-            return self._undo_eviction(position, source, outcome.message if outcome else "")
+            self._undo_eviction(position, source, outcome.message if outcome else "")
+            return HOMELESS
+
         self.evictions.count_eviction(position)
         self.recovering.append(position)
         was_evicted_before = bool(self.was_moved[position])
@@ -125,7 +132,10 @@ class EvictionReplay:
         return ""
 
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
-        """Try to schedule the replacement of a pod evicted from `source`. Return None if no profile serves the pod."""
+        """Try to schedule the replacement of a pod evicted from `source`. Return None if no profile serves the pod.
+
+        If the pod lingers while it terminates, the replacement is tried then, and again afterwards if it does not fit.
+        """
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
         terminating_pod = self.lingering.start_terminating(position, source)
@@ -133,7 +143,9 @@ class EvictionReplay:
         if terminating_pod is None:
             return outcome
         self.lingering.finish_terminating(terminating_pod)
-        return outcome if outcome is not None and outcome.row >= 0 else self.simulation.attempt(position)
+        if outcome is not None and outcome.row >= 0:
+            return outcome
+        return self.simulation.attempt(position)
 
     def _try_pending_pods(self) -> None:
         """Try the pending pods again and record those that get a node."""
@@ -142,22 +154,27 @@ class EvictionReplay:
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 
-    def _undo_eviction(self, position: Position, source: Row, message: str) -> str:
-        """Put the pod back on its node and record why its replacement fits nowhere. Return `HOMELESS`."""
+    def _undo_eviction(self, position: Position, source: Row, message: str) -> None:
+        """Put the pod back on its node and record why its replacement fits nowhere.
+
+        Without a `message`, the reason is determined for the first pods only.
+        """
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
         try:
             self.simulation.bind(position, source)
-        except PluginError:  # what it held is not to be had again: it stays all the same
+        except PluginError:  # a plugin cannot reserve again what the pod held, but the pod stays anyway
             self.simulation.view.assume(position, source)
         if message:
-            self.reasons[position] = message.partition(". ")[0]
-        return HOMELESS
+            first_sentence, _, _ = message.partition(". ")
+            self.reasons[position] = first_sentence
 
     def compute_placement_hash(self) -> int:
         """Return a hash that is equal if every node has the same numbers of equal pods."""
         view = self.simulation.view
-        return hash(np.sort(view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + view.node + 1).tobytes())
+        # Code each pod by its PodInfo and its node, which is from -1 to N - 1.
+        codes = view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + (view.node + 1)
+        return hash(np.sort(codes).tobytes())
 
 
 class LingeringPods(NamedTuple):
@@ -171,11 +188,12 @@ class LingeringPods(NamedTuple):
 
     @classmethod
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """Take the stand-ins off their nodes and return them.
+        """Take the stand-ins off their nodes, mark them as absent in the view, and return them.
 
         `names` maps each stand-in to its pod, both as `namespace/name`.
         """
-        pods, absent = view.pods, np.zeros(len(view.pods), np.bool_)
+        pods = view.pods
+        absent = np.zeros(len(pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
         stand_ins = {int(templates[pods.index[pod_name]]): pods.index[name] for pod_name, name in names.items()}
         for position in stand_ins.values():
@@ -204,20 +222,22 @@ def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster,
 
     `grace_seconds` is the grace period of evictions in seconds, None for the pods' own.
     """
-    pods, jobs_that_wait = cluster.pods, find_jobs_awaiting_termination(cluster)
-    lingers = np.array(
-        [
-            is_recreated_elsewhere(pod)
-            and not pod.terminated
-            and terminates_beside_replacement(pod, jobs_that_wait, grace_seconds)
-            for pod in pods.templates
-        ],
-        np.bool_,
-    )
+    pods = cluster.pods
+    waiting_jobs = find_jobs_awaiting_termination(cluster)
+
+    def may_linger(pod: Pod) -> bool:
+        """Return whether an evicted pod terminates while its replacement is placed."""
+        if not is_recreated_elsewhere(pod) or pod.terminated:
+            return False
+        return terminates_beside_replacement(pod, waiting_jobs, grace_seconds)
+
+    # The first pod on a node of each lingering template.
+    lingers = np.array([may_linger(template) for template in pods.templates], np.bool_)
     has_node = np.array([bool(name) for name in pods.node.values], np.bool_)
     rows = np.flatnonzero(lingers[pods.template] & has_node[pods.node.codes])
-    _, first = np.unique(pods.template[rows], return_index=True)
-    examples = [pods[row] for row in rows[first].tolist()]
+    _, first_indexes = np.unique(pods.template[rows], return_index=True)
+    examples = [pods[row] for row in rows[first_indexes].tolist()]
+
     stand_ins = {pod.key: build_terminating_pod(pod, pod.spec.node_name) for pod in examples}
     stand_ins_by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in stand_ins.values()}
     return change_pods(cluster, stand_ins_by_name), {key: pod.key for key, pod in stand_ins.items()}

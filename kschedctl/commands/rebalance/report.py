@@ -1,4 +1,4 @@
-"""The report of ``rebalance``: apiVersion kschedctl.dev/v1, kind Rebalancing."""
+"""The report of `rebalance`: apiVersion kschedctl.dev/v1, kind Rebalancing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class HeldBack(Document, frozen=True):
     """Pods that a plugin wants to evict but that stay because of a limit, a PDB, or harm that the eviction would do."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
-    why: Annotated[str, Column("stays, as", tone=Tone.WARNING)]
+    why: Annotated[str, Column("why it stays", tone=Tone.WARNING)]
     pods: Annotated[int, Column("pods")]
     names: Annotated[tuple[str, ...], Column("such as")] = ()
 
@@ -64,7 +64,7 @@ class DeschedulerRound(Document, frozen=True):
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
-    refused: Annotated[int, Column("refused")]
+    refused: Annotated[int, Column("denied")]
 
 
 class Rebalancing(Report, frozen=True):
@@ -117,20 +117,19 @@ class Rebalancing(Report, frozen=True):
         """Return the number of evictions, whether they come to an end, and the numbers of exceptions."""
         held_back = sum(group.pods for group in self.held)
         exceptions = (
-            (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
+            (len(self.removed), "terminated pod is deleted", "terminated pods are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
-            (held_back - self.unsafe, "eviction is refused", "evictions are refused"),
+            (held_back - self.unsafe, "eviction is denied", "evictions are denied"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
         exceptions_text = "; ".join(
             counted(number, singular, plural) for number, singular, plural in exceptions if number
         )
+        verdict = self._describe_verdict()
         doubts = describe_doubt(self.unknown)
-        return (
-            (f"{self._describe_verdict()};", f"{exceptions_text}{doubts}")
-            if exceptions_text
-            else (f"{self._describe_verdict()}{doubts}", "")
-        )
+        if not exceptions_text:
+            return (f"{verdict}{doubts}", "")
+        return (f"{verdict};", f"{exceptions_text}{doubts}")
 
     def _describe_verdict(self) -> str:
         """Return the number of evictions and rounds as text, and whether they loop, end or continue."""
@@ -139,8 +138,10 @@ class Rebalancing(Report, frozen=True):
             return "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
         if self.loops:
-            return f"Loops: {evicted}, then a placement comes back"
-        return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
+            return f"Loops: {evicted}, then an earlier placement recurs"
+        if self.quiet:
+            return f"{evicted}, then none"
+        return f"{evicted}, and no end yet"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the held-back pods and their reasons."""

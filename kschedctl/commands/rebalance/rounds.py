@@ -1,11 +1,12 @@
 """Rounds of the descheduler replayed on a cluster until nothing is evicted or a placement recurs.
 
-Each round sees the cluster as the previous one left it, with all replacements running: older than ``minPodAge`` and
-younger than any ``maxPodLifeTimeSeconds``.
+Each round sees the cluster as the previous one left it, with all replacements running: older than `minPodAge` and
+younger than any `maxPodLifeTimeSeconds`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,7 +37,9 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
-BUDGETS, JOBS = (Dependency("PodDisruptionBudget", Effect.EITHER),), Dependency("Job", Effect.EITHER)
+BUDGETS = Dependency("PodDisruptionBudget", Effect.EITHER)
+JOBS = Dependency("Job", Effect.EITHER)
+"""The kinds on which evictions depend."""
 
 
 def replay_policy(
@@ -110,23 +113,27 @@ class DeschedulerReplay:
 
     def _run_round(self) -> None:
         """Replay one round and record its evictions, denials and placement."""
-        replay, played_before = self.replay, len(self.replay.played)
+        replay = self.replay
         replay.begin_round()
+        played_before = len(replay.played)
         deleted_before = len(self.terminated.deletions)
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.evict)
-        counter_of_terminated = counter.for_other_pods(
-            *self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
-        )
+        seen_terminated, delete = self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
+        counter_of_terminated = counter.for_other_pods(seen_terminated, delete)
         evictors = run_round(self.policy, counter, counter_of_terminated)
-        if not self.evicted:
-            for evictor in evictors[:1]:
-                self.protected = evictor.count_protected_pods(seen.on_ready_nodes)
+
+        is_first_round = not self.evicted
+        if is_first_round and evictors:
+            self.protected = evictors[0].count_protected_pods(seen.on_ready_nodes)
         self.denied.append(counter.denied)
         self.terminated.denied.append(counter_of_terminated.denied)
-        moved, placement = len(replay.played) - played_before, replay.compute_placement_hash()
-        self.evicted.append(moved + len(self.terminated.deletions) - deleted_before)
-        self.loops = bool(moved) and placement in self.placements
+        moved_count = len(replay.played) - played_before
+        deleted_count = len(self.terminated.deletions) - deleted_before
+        self.evicted.append(moved_count + deleted_count)
+
+        placement = replay.compute_placement_hash()
+        self.loops = bool(moved_count) and placement in self.placements
         self.placements.add(placement)
 
     # -- the document --------------------------------------------------------------------------------------------
@@ -134,8 +141,10 @@ class DeschedulerReplay:
     def build_report(self, name: str, scheduler: Scheduler) -> Rebalancing:
         """Build the report of all rounds."""
         pods = self.replay.simulation.view.pods.objects
-        jobs = (JOBS,) if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played) else ()
-        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
+        dependencies = [BUDGETS]
+        if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played):
+            dependencies.append(JOBS)
+        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *dependencies), scheduler)
         recorded_states = pods.table.columns.containers.values
         unreplayed = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))
         basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
@@ -146,26 +155,26 @@ class DeschedulerReplay:
             policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._iter_steps()),
-            rounds=tuple(
-                DeschedulerRound(number + 1, evicted, count_denied_pods(denied) + count_denied_pods(denied_deletions))
-                for number, (evicted, denied, denied_deletions) in enumerate(
-                    zip(self.evicted, self.denied, self.terminated.denied, strict=True)
-                )
-            ),
+            rounds=tuple(self._iter_rounds()),
             removed=tuple(self.terminated.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.is_quiet,
             loops=self.loops,
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
-            kept=tuple(
-                HeldPods(reason, count) for reason, count in sorted(self.protected.items(), key=lambda item: -item[1])
-            ),
+            kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),
             pools=compare_pools(self.view_before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )
+
+    def _iter_rounds(self) -> Iterator[DeschedulerRound]:
+        """Yield the numbers of evicted pods, deletions included, and of denied pods of each round."""
+        rounds = zip(self.evicted, self.denied, self.terminated.denied, strict=True)
+        for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
+            denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
+            yield DeschedulerRound(number, evicted, denied_count)
 
     def _iter_steps(self) -> Iterator[RebalancingStep]:
         """Yield the evictions with the nodes that their replacements get."""
@@ -192,30 +201,31 @@ class DeschedulerReplay:
             yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
     def _iter_commands(self) -> Iterator[str]:
-        """Yield the commands for the evictions of the first round. Later ones depend on where the pods really go."""
+        """Yield the commands for the evictions of the first round. Later rounds depend on where the pods really go."""
         pods = self.replay.simulation.view.pods.objects
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.render_eviction(pods[step.position])
-        yield from (kubectl.render_eviction(pod) for pod in self.terminated.iter_deleted_in_round(1))
+        for pod in self.terminated.iter_deleted_in_round(1):
+            yield kubectl.render_eviction(pod)
 
     def _iter_held_back(self) -> Iterator[HeldBack]:
         """Yield the pods that were never evicted, grouped by plugin and by the reason of the last denial."""
-        last_denials: dict[Position, DeniedEviction] = {}
-        for denial in (denial for round_denials in self.denied for denial in round_denials):
-            last_denials[denial.position] = denial
-        evicted_positions = {step.position: step.round for step in self.replay.played}
+        last_denials = {denial.position: denial for round_denials in self.denied for denial in round_denials}
+        evicted_positions = {step.position for step in self.replay.played}
         groups: dict[tuple[str, str], list[Position]] = {}
         for position, denial in last_denials.items():
             if position not in evicted_positions:
-                groups.setdefault((denial.plugin, self._describe_denial(denial)), []).append(position)
+                group = denial.plugin, self._describe_denial(denial)
+                groups.setdefault(group, []).append(position)
         for (plugin, reason), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
             yield HeldBack(plugin, reason, len(positions), self._get_keys(positions))
 
     def _describe_denial(self, denial: DeniedEviction) -> str:
         """Return the reason of a denial, followed by the scheduler's message if the replacement fits nowhere."""
-        scheduler_message = self.replay.reasons.get(denial.position) if denial.reason == HOMELESS else None
-        return f"{denial.reason}: {scheduler_message}" if scheduler_message else denial.reason
+        if denial.reason == HOMELESS and denial.position in self.replay.reasons:
+            return f"{denial.reason}: {self.replay.reasons[denial.position]}"
+        return denial.reason
 
     def _get_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pods at these positions."""
@@ -256,6 +266,7 @@ class TerminatedPods:
         seen_pods.evicted = self.is_deleted
 
         def delete(position: Position, plugin: str) -> str:
+            """Delete the pod for the plugin. Return no reason against it."""
             self.deletions.append(DeletedPod(round_number, plugin, position))
             return ""
 
@@ -263,9 +274,9 @@ class TerminatedPods:
 
     def iter_deleted_in_round(self, round_number: int) -> Iterator[Pod]:
         """Yield the pods that were deleted in a round."""
-        yield from (
-            self.view.pods.objects[removal.position] for removal in self.deletions if removal.round == round_number
-        )
+        for deletion in self.deletions:
+            if deletion.round == round_number:
+                yield self.view.pods.objects[deletion.position]
 
     def iter_reports(self, node_names: Sequence[str]) -> Iterator[RemovedPod]:
         """Yield a report about each deleted pod. `node_names` has the name of each row."""
@@ -282,7 +293,8 @@ class TerminatedPods:
         groups: dict[tuple[str, str], list[str]] = {}
         for position, denial in last_denials.items():
             if not self.is_deleted[position]:
-                groups.setdefault((denial.plugin, denial.reason), []).append(self.view.pods.objects[position].key)
+                group = denial.plugin, denial.reason
+                groups.setdefault(group, []).append(self.view.pods.objects[position].key)
         for (plugin, reason), names in groups.items():
             yield HeldBack(plugin, reason, len(names), tuple(names))
 

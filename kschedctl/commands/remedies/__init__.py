@@ -90,7 +90,7 @@ def pending_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Return the few changes that clear most waiting pods, found by simulation.
+    """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
     The pods are those of one `namespace`, or of all namespaces, with the labels of `selector` such as `app=web`. `now`
     is as for `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed
@@ -101,16 +101,19 @@ def pending_remedies(
     'No pod waits in all namespaces'
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
-    scope, smallest = describe_scope(namespace or None, selector), replace(wishes, smallest=True)
+    scope = describe_scope(namespace or None, selector)
+    smallest = replace(wishes, smallest=True)
     report = find_remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
-    not_created = (
-        () if selector else CreationFailures(cluster, now or get_read_time(cluster)).report_current(namespace or None)
-    )
-    unknown = merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
-    pods_elsewhere = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
-    return structs.replace(
-        report, not_created=not_created, unknown=unknown, elsewhere=pods_elsewhere if namespace else 0
-    )
+
+    # Workloads without pods have no labels of pods by which the selector could choose them.
+    if not selector:
+        failures = CreationFailures(cluster, now or get_read_time(cluster))
+        unknown = merge_unknown_kinds((report.unknown, find_unread_kinds(cluster)))
+        report = structs.replace(report, not_created=failures.report_current(namespace or None), unknown=unknown)
+    if namespace and not keys:
+        pods_elsewhere = sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
+        report = structs.replace(report, elsewhere=pods_elsewhere)
+    return report
 
 
 def manifest_remedies(
@@ -122,7 +125,7 @@ def manifest_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Return the few changes that clear most pods that would wait if the manifests were applied.
+    """Find a small set of changes that lets most pods schedule that would wait if the manifests were applied.
 
     `written` has the documents of manifests that are given as structs, since admission reads more fields than these
     have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
@@ -155,9 +158,13 @@ def find_remedies_with_room(
 
 
 def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
+    """Return the report with a plan that moves other pods, if one is found.
+
+    No plan is searched for if the pod is not unschedulable, if the user wishes for no moves, or if one of the fixes
+    only moves pods.
+    """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
-    if report.verdict != "Unschedulable" or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
+    if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
     cluster, keys = collect_waiting_pods([target])
     is_same_cluster = cluster is target.scheduler.cluster
@@ -175,10 +182,11 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    movable_pods, cycle = find_movable_pods(simulation, everywhere, None, [position]), simulation.run_cycle(position)
-    return depends_on_other_nodes(cycle) or bool(
-        SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
-    )
+    movable_pods = find_movable_pods(simulation, everywhere, keep=None, spared=[position])
+    cycle = simulation.run_cycle(position)
+    if depends_on_other_nodes(cycle):
+        return True
+    return bool(SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any())
 
 
 def _add_autoscaler_fixes(
@@ -193,7 +201,6 @@ def _add_autoscaler_fixes(
     has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
     if report.verdict != UNSCHEDULABLE or not has_autoscaler:
         return report
-    # Most of these fixes are an operator's: the search is skipped if no such fix is wished for
     if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
     autoscaler_answer = explain_new_node_for_pod(target, now, user_groups)

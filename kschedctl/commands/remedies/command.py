@@ -85,20 +85,21 @@ def remedies(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_changes: Annotated[
-        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Most changes in a fix.")
+        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes in a fix.")
     ] = 3,
     by: Annotated[
-        Maker | None, typer.Option("--by", help="Only what the author of the workload, or the operator, changes.")
+        Maker | None,
+        typer.Option("--by", help="Only changes that this person makes."),
     ] = None,
-    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only changes of these kinds.")] = "",
-    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="No changes of these kinds.")] = "",
+    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only these kinds of changes.")] = "",
+    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="None of these kinds of changes.")] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
     Changes of its manifest, of nodes and of the pods in its way, in the order in which an operator would try them:
-    first what keeps the workload as it is, last what gives up a guarantee or loses something. No set has a change
-    that it could do without. Nothing is executed. Without a POD: the few changes that clear most of the pending pods
-    of the namespace (-A: of all), found by simulation.
+    first those that keep the workload as it is, last those that give up a guarantee or lose something. No fix has an
+    unnecessary change. Nothing is executed. Without a POD: the few changes that clear most of the pending pods in the
+    namespace (-A: in all namespaces), found by simulation.
     """
     wishes = RemedyWishes(
         max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")
@@ -111,24 +112,25 @@ def remedies(
         targets = _find_targets(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
-            pod_report, code = _find_pod_fixes(
-                targets[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups
-            )
-            return view.answer(
-                *(_add_new_resources(pod_report, code, inquiry) if not pod_arguments else (pod_report, code))
-            )
+            now = get_cluster_time(inquiry.cluster, source)
+            pod_report, code = _find_pod_fixes(targets[0], wishes, now, node_groups)
+            if not pod_arguments:
+                pod_report, code = _add_new_resources(pod_report, code, inquiry)
+            return view.answer(pod_report, code)
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
         if any(target.workload is not None for target in targets):
             return view.answer(*_add_new_resources(*_find_manifest_fixes(inquiry, wishes), inquiry))
         report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
-        return view.answer(report, code, {"": build_command(source, "remedies", "-A")} if report.elsewhere else {})
+        next_commands = {"": build_command(source, "remedies", "-A")} if report.elsewhere else {}
+        return view.answer(report, code, next_commands)
 
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
     """Read the cluster and the targets of the command. For workloads, also read the kinds that explain missing pods."""
-    pods_alone, names_only_pods = are_all_pods(pod_arguments), bool(pod_arguments) and are_all_pods(pod_arguments)
+    pods_alone = are_all_pods(pod_arguments)  # also true without arguments
+    names_only_pods = bool(pod_arguments) and pods_alone
     live_kinds = NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
     live_kinds = live_kinds.union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
@@ -194,33 +196,38 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
     The exit code is UNDECIDED instead of success if those objects were not checked.
     """
-    new_resources = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
-    if not new_resources:
-        return report, code
-    with_fixes = search_admission_fixes(inquiry.cluster, new_resources, inquiry.now)
-    entries = {entry.resource: entry for entry in (*with_fixes, *report.waiting_elsewhere)}
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(tuple(entries.values())))
-    extended = structs.replace(report, waiting_elsewhere=tuple(entries.values()), undecided=undecided)
-    return extended, UNDECIDED if undecided and code == SCHEDULES else code
+    waiting = _merge_new_resources(inquiry, report.waiting_elsewhere)
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
+    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
+    if undecided and code == SCHEDULES:
+        code = UNDECIDED
+    return report, code
+
+
+def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...]) -> tuple[WaitingElsewhere, ...]:
+    """Return the reported objects after those of the files that wait elsewhere, with fixes for Kueue's among these."""
+    entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
+    entries = search_admission_fixes(inquiry.cluster, entries, inquiry.now)
+    titles = {entry.resource for entry in entries}
+    return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all waiting pods in the scope, and the exit code."""
-    namespace, selector = found_pods.get_scope_namespace(scope) or "", scope.selector or ""
     with show_progress() as shown:
-        tried, call_extender = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(
             inquiry.cluster,
-            namespace,
+            found_pods.get_scope_namespace(scope) or "",
             wishes,
-            selector=selector,
+            selector=scope.selector or "",
             now=inquiry.now,
-            call_extender=call_extender,
-            tried=tried,
+            call_extender=inquiry.call_extender,
+            tried=shown.begin("trying remedies", 0),
         )
     unadmitted: tuple[WaitingElsewhere, ...] = ()
-    if not selector:  # which is about labels of pods
-        waiting = find_waiting_elsewhere(inquiry.cluster, namespace or None, inquiry.now)
+    if not scope.selector:  # the selector is about labels of pods
+        namespace = found_pods.get_scope_namespace(scope)
+        waiting = find_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
         unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
     is_good = not report.waiting and not unadmitted
@@ -247,5 +254,5 @@ def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:
         if word.lower() not in kinds_by_name:
-            raise UsageError(f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(kinds)}")
+            raise UsageError(f'{option_name}: "{word}" is not a kind of change', hint=f"kinds: {', '.join(kinds)}")
     return frozenset(kinds_by_name[word.lower()] for word in names)

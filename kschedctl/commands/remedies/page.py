@@ -7,7 +7,7 @@ from functools import partial
 
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
-from kschedctl.render.fixes import _build_fix, build_fixes_section
+from kschedctl.render.fixes import build_fix, build_fixes_section
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -55,8 +55,10 @@ def _build_verdict(report: Remedies) -> Page:
         verdict = Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, describe_unread(doubts)), paragraph(report.headline))
     _, _, headline_text = report.build_first_line()
-    headline: Page = (paragraph(pod, mark_verdict(report.verdict, ":"), headline_text),)
-    return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
+    headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
+    if not report.stands_for:
+        return (headline,)
+    return (headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
@@ -68,7 +70,8 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
-    note = paragraph(Marked("chosen by how many pods they clear, and simulated one after the other", Tone.FAINT))
+
+    note = paragraph(Marked("chosen by how many pods they clear, each simulated on top of the ones before", Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)
@@ -76,7 +79,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         fixes.append(note)
     incomplete: Page = ()
     if not report.complete:
-        incomplete_note = "not all that may help was tried: there may be better ones"
+        incomplete_note = "not all changes were tried: there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
         *section(title, *fixes),
@@ -90,10 +93,12 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Build the blocks of one chosen fix: whose pods it changes, how many it clears, and its commands."""
-    facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
-    clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
-    return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
+    """Build the blocks of one chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
+    facts = []
+    if chosen.workloads:
+        facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
+    facts.append(Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT))
+    return build_fix(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
@@ -104,7 +109,8 @@ def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) ->
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Return the cells for pods that still wait: their number, their workload and the scheduler's message."""
-    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *describe_message(pods.message, style))))
+    workload = Marked(pods.workload, Tone.STRONG)
+    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
@@ -126,11 +132,5 @@ def _build_unchecked_note(report: Remedies) -> Page:
     unchecked = sum(holds is None for holds in queue_results)
     if not unchecked or unchecked == len(queue_results):
         return ()
-    return (
-        paragraph(
-            Marked(
-                f"The last {counted(unchecked, 'verified fix', 'verified fixes')}: replayed for this pod alone",
-                Tone.FAINT,
-            )
-        ),
-    )
+    fixes = counted(unchecked, "verified fix was", "verified fixes were")
+    return (paragraph(Marked(f"The last {fixes} replayed for this pod alone", Tone.FAINT)),)

@@ -21,7 +21,7 @@ def render_patches(document: Document) -> str:
         remedies = [*document.remedies]
     else:
         kind = getattr(document, "kind", "another document")
-        raise UsageError(f"-o patch shows remedies, and this is {kind}", hint="-o json has everything")
+        raise UsageError(f"-o patch needs remedies, but this is {kind}", hint="-o json has everything")
     return "---\n".join(_render_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 
@@ -29,12 +29,14 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
     """Render the owner's patch below comments that describe the remedy."""
     notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
     notes += [f"but {drawback}" for drawback in remedy.drawbacks]
-    notes += [remedy.gain] if remedy.gain else []
-    notes += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
-    notes += [
-        f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _is_patch_command(command))
-    ]
-    comments = "".join(f"# {printable(line)}\n" for text in notes for line in text.splitlines())
+    if remedy.gain:
+        notes.append(remedy.gain)
+    if remedy.owner:
+        notes.append(f"strategic merge patch of {remedy.owner}")
+    for command in remedy.commands:
+        if not (remedy.owner_patch and _is_patch_command(command)):
+            notes.append(f"run: {command}")
+    comments = "".join(f"# {printable(line)}\n" for note in notes for line in note.splitlines())
     return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
@@ -67,7 +67,7 @@ class Proposal:
     pods: tuple[Pod, ...]
     fix: RankedFix
     may_help: frozenset[str]
-    """Keys of the pods that the fix may help."""
+    """Keys of the pods that the fix may help, which are more than `pods` if the fix was merged from several groups."""
 
     @property
     def key(self) -> ObjectKey:
@@ -75,16 +75,23 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def with_node_count(self, count: int) -> Proposal | None:
-        """Return the proposal with `count` nodes instead of one, or None if it does more than add a node."""
+        """Replay the proposal with `count` nodes, at most MAX_ADDED_NODES, instead of one.
+
+        Return None if the count is less than 2, or if the proposal does more than add a node.
+        """
         trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
-        model, view = trial.changes[0].edits[0].like, trial.scheduler.view
-        fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
-        return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
+        (adding_fix,) = trial.changes
+        node_edit = adding_fix.edits[0]
+        view = trial.scheduler.view
+        model = view.nodes.objects[view.nodes.index[node_edit.like]]
+        multiplied_fix = build_added_nodes_fix(view, model, min(count, MAX_ADDED_NODES))
+        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay((multiplied_fix,))
+        return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
 
-def collect_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
+def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
     """Return the best fixes of each group, merging equal fixes that do not change the pods themselves."""
     proposals: dict[object, Proposal] = {}
     for group in groups:
@@ -92,12 +99,13 @@ def collect_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
         for remedy in group.fixes[:MAX_FIXES_PER_GROUP]:
             proposal = Proposal(group.pods, remedy, keys)
             fixes = frozenset(remedy.trial.changes)
-            shared = proposal.key not in remedy.trial.edits
-            name = fixes if shared else (fixes, group.pods[0].key)
-            earlier_proposal = proposals.get(name)
-            proposals[name] = (
-                replace(earlier_proposal, may_help=earlier_proposal.may_help | keys) if earlier_proposal else proposal
-            )
+            changes_pods = proposal.key in remedy.trial.edits
+            name = (fixes, group.pods[0].key) if changes_pods else fixes
+            if name in proposals:
+                merged_keys = proposals[name].may_help | keys
+                proposals[name] = replace(proposals[name], may_help=merged_keys)
+            else:
+                proposals[name] = proposal
     return list(proposals.values())
 
 
@@ -117,7 +125,7 @@ class GreedyChoice:
     cleared: dict[Proposal, int] = field(default_factory=dict)
     """The number of pods that each proposal cleared when it was last tried."""
     outside: frozenset[str] = frozenset()
-    """Waiting pods that take part in the queue but that the user did not ask about."""
+    """Waiting pods that take part in the queue but are not the pods to help."""
     complete: bool = True
     interrupted: bool = False
 
@@ -129,19 +137,17 @@ class GreedyChoice:
         begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
-            if (
-                not remaining_changes
-                or not self._count_relevant(self.settled.waiting)
-                or not self._choose_next(
-                    remaining_changes, begin + seconds * (max_changes + number) / (2 * max_changes)
-                )
-            ):
+            if not remaining_changes or not self._count_relevant(self.settled.waiting):
+                return
+            # The first choice may take a bit more than half of the time, and each further one an equal share.
+            deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
+            if not self._choose_next(remaining_changes, deadline):
                 return
 
-    def _choose_next(self, remaining_changes: int, until: float) -> bool:
-        """Choose the next proposal: the one, of few enough changes, that leaves the fewest pods waiting.
+    def _choose_next(self, remaining_changes: int, deadline: float) -> bool:
+        """Choose the proposal, of at most `remaining_changes` changes, that leaves the fewest pods waiting.
 
-        Return whether one was chosen.
+        Return whether one was chosen. Proposals that cannot be better than the best so far are not simulated.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None
         queue = self._sort_promising(remaining_changes)
@@ -149,23 +155,24 @@ class GreedyChoice:
             proposal = queue.pop(0)
             if best and self._cannot_be_better(proposal, *best):
                 continue
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 self.complete = False
                 break
             after = self._simulate(proposal)
             if after.simulation.interrupted:
-                self.interrupted, self.complete = True, False
+                self.interrupted = True
+                self.complete = False
                 return False
             self.progress(1)
-            cleared = self.cleared[proposal] = self._count_relevant(self.settled.waiting) - self._count_relevant(
-                after.waiting
-            )
-            better = cleared > 0 and (
-                best is None or not self._is_no_better(proposal, self._count_relevant(after.waiting), *best)
-            )
-            if better and self.rollouts.is_harmless(proposal.fix.trial):
+
+            waiting_after = self._count_relevant(after.waiting)
+            cleared = self._count_relevant(self.settled.waiting) - waiting_after
+            self.cleared[proposal] = cleared
+            is_better = cleared > 0 and (best is None or not self._is_no_better(proposal, waiting_after, *best))
+            if is_better and self.rollouts.is_harmless(proposal.fix.trial):
                 best = proposal, after
-            if multiplied := self._multiply_nodes(proposal, cleared, after):
+            multiplied = self._multiply_nodes(proposal, cleared, after)
+            if multiplied is not None:
                 queue.append(multiplied)
         if best is None:
             return False
@@ -178,48 +185,51 @@ class GreedyChoice:
         If one node clears none of the pods, pods outside took it, so the nodes have to suffice for those pods, too.
         """
         if proposal not in self.proposals:
-            return None
-        needed = self._count_hopeful_pods(proposal)
+            return None  # it has several nodes already
+        pods_in_need = self._count_hopeful_pods(proposal)
         if cleared <= 0:
             cleared = len(self.settled.waiting) - len(after.waiting)
-            needed += sum(key in self.outside for key in self.settled.waiting)
-        return proposal.with_node_count(-(-needed // cleared)) if cleared > 0 else None
+            pods_in_need += sum(key in self.outside for key in self.settled.waiting)
+        if cleared <= 0:
+            return None
+        node_count = -(-pods_in_need // cleared)  # rounded up
+        return proposal.with_node_count(node_count)
 
     def _count_relevant(self, waiting: Iterable[str]) -> int:
-        """Count the waiting pods that the user asked about or that the chosen fixes displace."""
+        """Count the waiting pods to help, including those that the chosen fixes displace."""
         return sum(key not in self.outside for key in waiting)
 
     def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
         """Return whether the proposal cannot beat the best one, even if it clears as many pods as possible."""
         waiting = self._count_relevant(self.settled.waiting)
-        clears = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
-        return self._is_no_better(proposal, waiting - clears, best, after)
+        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
+        return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
     def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
-        """Return whether a proposal that leaves `waiting` pods is no better than the best one."""
-        return _build_worth_key(proposal, waiting) >= _build_worth_key(best, self._count_relevant(after.waiting))
+        """Return whether a proposal that leaves `waiting` pods is no better than the best one, which leaves `after`."""
+        return _build_proposal_rank(proposal, waiting) >= _build_proposal_rank(
+            best, self._count_relevant(after.waiting)
+        )
 
     def _count_reachable(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
 
         A changed request helps only the pods whose request changes.
         """
-        return (
-            self._count_hopeful_pods(proposal)
-            if proposal.key in proposal.fix.trial.edits
-            else self._count_relevant(self.settled.waiting)
-        )
+        if proposal.key in proposal.fix.trial.edits:
+            return self._count_hopeful_pods(proposal)
+        return self._count_relevant(self.settled.waiting)
 
     def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, and drop proposals that would create objects with the same names."""
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
         edits = proposal.fix.trial.edits
-        created = {key for key, edit in edits.items() if edit.before is None}
+        created_keys = {key for key, edit in edits.items() if edit.before is None}
         self.proposals = [
             remaining
             for remaining in self.proposals
-            if remaining.fix.trial.edits != edits and created.isdisjoint(remaining.fix.trial.edits)
+            if remaining.fix.trial.edits != edits and created_keys.isdisjoint(remaining.fix.trial.edits)
         ]
         self.settled = settled
 
@@ -234,50 +244,64 @@ class GreedyChoice:
 
     def _sort_promising(self, remaining_changes: int) -> list[Proposal]:
         """Return the proposals that may help waiting pods, those expected to clear most first."""
-        small = (
-            option
-            for option in self.proposals
-            if len(option.fix.trial.changes) <= remaining_changes and self._count_hopeful_pods(option)
-        )
-        return sorted(small, key=lambda option: _build_worth_key(option, -self._estimate_cleared(option)))
+        promising_proposals = [
+            proposal
+            for proposal in self.proposals
+            if len(proposal.fix.trial.changes) <= remaining_changes and self._count_hopeful_pods(proposal)
+        ]
+
+        def build_sort_key(proposal: Proposal) -> tuple[int, Price, float]:
+            """Return the rank of the proposal, by the pods that it probably clears instead of those that it leaves."""
+            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared(proposal))
+
+        return sorted(promising_proposals, key=build_sort_key)
 
     def _estimate_cleared(self, proposal: Proposal) -> int:
         """Return the number of pods the proposal cleared when last tried, or a guess from the nodes it opens."""
-        guessed = min(self._count_hopeful_pods(proposal), GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opens))
-        return self.cleared.get(proposal, guessed)
+        if proposal in self.cleared:
+            return self.cleared[proposal]
+        return min(self._count_hopeful_pods(proposal), GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opens))
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
         """Return the edits of all chosen proposals and one more, each made for all pods of its group."""
         edits: dict[ObjectKey, EditedObject] = {}
-        for proposal in (*(chosen for chosen, _ in self.chosen), next_proposal):
-            edits |= build_edits_for_all(self.cluster, proposal, edits)
+        proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
+        for proposal in proposals:
+            edits |= build_edits_for_all_pods(self.cluster, proposal, edits)
         return edits
 
 
-def _build_worth_key(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
+def _build_proposal_rank(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
     """Return the sort key of a proposal: waiting pods afterwards, then price, then cost."""
     prices, cost = build_cost_key(proposal.fix.trial.changes)
     return waiting, prices[0], cost
 
 
-def build_edits_for_all(
+def build_edits_for_all_pods(
     cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the proposal's edits for all of its pods, on top of the edits made `before`."""
-    earlier_edits, read = before or {}, build_object_reader(cluster)
-    own_key = proposal.key
+    """Return the proposal's edits, with the edit of its first pod made for all of its pods.
+
+    The edits come on top of the edits made `before`, but compare objects with the cluster.
+    """
+    earlier_edits = before or {}
+    read_from_cluster = build_object_reader(cluster)
+
+    def read(key: ObjectKey) -> Struct | None:
+        """Return the object as the earlier edits left it."""
+        return earlier_edits[key].after if key in earlier_edits else read_from_cluster(key)
+
     fixes = proposal.fix.trial.changes
-    changed = apply_fixes(fixes, lambda key: earlier_edits[key].after if key in earlier_edits else read(key))
-    edits = {
-        key: edit._replace(before=earlier_edits[key].before if key in earlier_edits else edit.before)
-        for key, edit in changed.items()
-        if key != own_key
-    }
-    if own_key in changed:
+    edits = apply_fixes(fixes, read)
+    for key in edits.keys() & earlier_edits.keys():
+        edits[key] = edits[key]._replace(before=earlier_edits[key].before)
+
+    if edits.pop(proposal.key, None) is not None:
+        pod_changes = [edit.change for fix in fixes for edit in fix.edits if edit.key == proposal.key]
         for pod in proposal.pods:
             after: Pod = pod
-            for edit in (edit for fix in fixes for edit in fix.edits if edit.key == own_key):
-                changed_pod = edit.change(after)
+            for change in pod_changes:
+                changed_pod = change(after)
                 assert isinstance(changed_pod, Pod)
                 after = changed_pod
             edits[ObjectKey.of(pod)] = EditedObject(pod, after)
@@ -295,24 +319,29 @@ def find_remedies_of_many(
 ) -> RemediesOfMany:
     """Return up to `wishes.max_changes` remedies for the pods with these keys (`namespace/name`).
 
-    `scope` describes the pods as text.
+    `scope` describes the pods as text. `progress` is called for each group that is searched and each change that is
+    simulated.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
-    groups = _group_similar_pods(scheduler, [key for key in initial.waiting if key in keys and not initial.interrupted])
-    searched_until = time.monotonic() + SEARCH_SECONDS
-    searched_groups = [
-        _find_group_fixes(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until
-    ]
-    outside = frozenset(initial.waiting).difference(keys)
-    choice = GreedyChoice(
-        cluster, collect_proposals(searched_groups), initial, progress, call_extender, outside=outside
-    )
-    choice.run(wishes.max_changes, SIMULATION_SECONDS)
     waiting = [key for key in initial.waiting if key in keys]
-    unknown = merge_unknown_kinds(
-        (initial.unknown, choice.settled.unknown, find_uncalled_extenders(entry.fix for entry, _ in choice.chosen))
-    )
+
+    # Find the fixes of each group, as far as the time suffices.
+    groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)
+    deadline = time.monotonic() + SEARCH_SECONDS
+    searched_groups = [
+        _find_group_fixes(scheduler, group, wishes, progress) for group in groups if time.monotonic() < deadline
+    ]
+    groups_without_search = groups[len(searched_groups) :]
+
+    # Choose among these fixes by simulation.
+    outside = frozenset(initial.waiting).difference(keys)
+    proposals = merge_group_proposals(searched_groups)
+    choice = GreedyChoice(cluster, proposals, initial, progress, call_extender, outside=outside)
+    choice.run(wishes.max_changes, SIMULATION_SECONDS)
+
+    uncalled_extenders = find_uncalled_extenders(proposal.fix for proposal, _ in choice.chosen)
+    unknown = merge_unknown_kinds((initial.unknown, choice.settled.unknown, uncalled_extenders))
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
@@ -321,8 +350,8 @@ def find_remedies_of_many(
             _build_chosen_remedy(proposal, cleared, outside, cluster, choice.rollouts.replay(proposal.fix.trial))
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups[len(searched_groups) :]], choice.settled)),
-        complete=choice.complete and len(searched_groups) == len(groups),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice.settled)),
+        complete=choice.complete and not groups_without_search,
         interrupted=initial.interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
     )
@@ -335,14 +364,15 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
     for key in keys:
         position = columns.index[key]
         pod = columns.objects[position]
-        groups.setdefault((find_owner(pod), int(columns.info[position])), []).append(pod)
+        name = find_owner(pod), int(columns.info[position])
+        groups.setdefault(name, []).append(pod)
     return [SimilarWaitingPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _find_group_fixes(
     scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, progress: Progress
 ) -> SimilarWaitingPods:
-    """Return the group with the fixes of its first pod."""
+    """Return the group with the fixes of its first pod, or as it is if no change can help that pod."""
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
@@ -360,10 +390,11 @@ def _build_chosen_remedy(
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes to all pods that it is for."""
     trial = proposal.fix.trial
-    all_edits = build_edits_for_all(cluster, proposal)
+    all_edits = build_edits_for_all_pods(cluster, proposal)
     remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)
     outside_pods = tuple(sorted(key for key in cleared if key in outside))
-    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if proposal.key in trial.edits else {}
+    changes_pods = proposal.key in trial.edits
+    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if changes_pods else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 

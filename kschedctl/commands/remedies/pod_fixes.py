@@ -1,4 +1,4 @@
-"""The search for fixes of one pod, including a pod that the API server refuses to create."""
+"""The search for fixes of one pod, including a pod whose creation the API server denies."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ def find_pod_remedies(
 
     `progress` is called for each set of changes that is tried.
     """
+    # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
-        return _search_fixes(target, explain_pod(target.scheduler, target.pod), wishes, progress)
-    document = _search_fixes(target, explain_target(target), wishes, progress)
+        return _build_remedies_document(target, explain_pod(target.scheduler, target.pod), wishes, progress)
+
+    # The creation fails, so scheduling fixes come after the fix of the creation.
+    document = _build_remedies_document(target, explain_target(target), wishes, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
     document = prepend_creation_fix(document, not_created, wishes)
@@ -49,10 +52,10 @@ def find_pod_remedies(
     return replace(document, verdict=NOT_CREATED, headline=not_created.headline, undecided=undecided)
 
 
-def _search_fixes(
+def _build_remedies_document(
     target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
 ) -> Remedies:
-    """Return the report about the pod, with scheduling fixes if changes can help it."""
+    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help it."""
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
@@ -68,18 +71,19 @@ def _search_fixes(
     search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
     checked_fixes = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials))
+    remedies = [
+        build_remedy(
+            fix.ranked,
+            search.trials.key,
+            target.workload,
+            rollout=rollouts.replay(fix.ranked.trial),
+            result=fix.result,
+        )
+        for fix in checked_fixes
+    ]
     return replace(
         document,
-        remedies=sort_complete_first(
-            build_remedy(
-                fix.ranked,
-                search.trials.key,
-                target.workload,
-                rollout=rollouts.replay(fix.ranked.trial),
-                result=fix.result,
-            )
-            for fix in checked_fixes
-        ),
+        remedies=sort_complete_first(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
@@ -89,10 +93,8 @@ def _search_fixes(
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
     """Return the fixes after which one of the pods gets a node, starting with those that give up nothing."""
-    sufficient = [
-        build_creation_remedy(fix) for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)
-    ]
-    return sorted(sufficient, key=lambda remedy: bool(remedy.weakens))
+    sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
+    return sorted(map(build_creation_remedy, sufficient_fixes), key=lambda remedy: bool(remedy.weakens))
 
 
 def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
@@ -120,15 +122,16 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
     """Return the report of a pod that is not created, with a creation fix put before each scheduling fix.
 
-    Fixes that change the pod itself are left out, as the API server might reject the changed pod.
+    Fixes that change the pod itself are left out, as the API server might reject the changed pod. No fix remains
+    without a creation fix that gives up nothing.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
-    fixes_around_pod = [remedy for remedy in report.remedies if not remedy.owner] if creation_fix else []
-    combined = (_combine_fixes(creation_fix, remedy) for remedy in fixes_around_pod if creation_fix is not None)
-    shown = tuple(remedy for remedy in combined if len(remedy.kinds) <= wishes.max_changes)
-    return replace(
-        report, remedies=shown, impossible=(*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
-    )
+    combined_fixes: list[Remedy] = []
+    if creation_fix is not None:
+        combined_fixes = [_combine_fixes(creation_fix, remedy) for remedy in report.remedies if not remedy.owner]
+    small_fixes = tuple(remedy for remedy in combined_fixes if len(remedy.kinds) <= wishes.max_changes)
+    impossible = (*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
+    return replace(report, remedies=small_fixes, impossible=impossible)
 
 
 def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
@@ -145,4 +148,6 @@ def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
 
 def _explain_insufficient_fixes(fixes: Sequence[CreationFix]) -> Iterator[str]:
     """Yield a line for each fix after which the pod is created but still waits."""
-    yield from (f"{fix.what}: it is created then, and waits: {fix.then}" for fix in fixes if fix.then)
+    for fix in fixes:
+        if fix.then:
+            yield f"{fix.what}: the pod is then created but waits: {fix.then}"

@@ -56,8 +56,10 @@ class Remedies(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict and the headline."""
-        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
+        headline = self.headline
+        if self.waiting_elsewhere:
+            headline += f"; {count_by_state(self.waiting_elsewhere)}"
+        return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict and the shortened fixes."""
@@ -127,9 +129,13 @@ class RemediesOfMany(Report, frozen=True):
                 return ("No pod waits", scope_text)
             wait = agreeing(self.elsewhere, "waits", "wait")
             return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
-        number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
-        changes = " with this change" if number == 1 else f" with these {number} changes"
-        suffix = changes if self.chosen else ": nothing was found that helps more"
+        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
+        if not self.chosen:
+            suffix = ": no change was found that helps more pods"
+        elif change_count == 1:
+            suffix = " with this change"
+        else:
+            suffix = f" with these {change_count} changes"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         return (f"{cleared}{suffix}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)

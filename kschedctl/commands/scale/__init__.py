@@ -87,7 +87,7 @@ def scale_down(
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(scale_down(cluster, groups, now="2026-01-01T00:00:00Z"))
-    'No node goes of 0 unneeded nodes'
+    'No node is removed of 0 unneeded nodes'
     """
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)

@@ -1,8 +1,8 @@
 """`simulate`: where would the pods of these manifests go?
 
-The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed.
-`variation` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and `stepwise`
-schedules named pods one after the other.
+The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed, and
+`compare_runs` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and
+`stepwise` schedules named pods one after the other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
-from kschedctl.commands.simulate.variation import compare_runs
+from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create_objects
@@ -43,7 +43,7 @@ from kschedctl.replay.controllers.rollout import (
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
 from kschedctl.replay.placements import (
     compute_headroom,
     count_by_domain,
@@ -62,6 +62,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.placements import Variation, WorkloadVariation
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -542,3 +543,37 @@ def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
 def _is_leaving(pod: Pod) -> bool:
     """Return whether the pod has terminated or is being deleted."""
     return pod.terminated or pod.metadata.deletion_timestamp is not None
+
+
+# -- differences between seeds -----------------------------------------------------------------------------------------
+
+
+def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
+    """Compare runs by their numbers of placed, pending and evicted pods and by where each workload's pods are."""
+    return Variation(
+        runs=len(runs),
+        outcomes=len({_build_outcome_key(run) for run in runs}),
+        placed=build_spread(run.placed for run in runs),
+        pending=build_spread(run.unplaced for run in runs),
+        evicted=build_spread(run.evicted_pods for run in runs),
+        workloads=tuple(_compare_workload(runs, i) for i in range(len(runs[0].workloads))),
+    )
+
+
+def _build_outcome_key(run: SimulationReport) -> object:
+    """Return a key that is equal for runs with the same pods per workload and domain, and the same evicted pods."""
+    placed = tuple((workload.running, repr(workload.domains)) for workload in run.workloads)
+    return placed, frozenset(evicted.pod for evicted in run.evicted)
+
+
+def _compare_workload(runs: Sequence[SimulationReport], index: int) -> WorkloadVariation:
+    """Compare the placements of the workload at `index` in all runs: its running pods, and its pods per domain."""
+    placements = [run.workloads[index] for run in runs]
+    domains = {}
+    for key in placements[0].domains:
+        values = sorted({value for placement in placements for value in placement.domains[key]})
+        domains[key] = {
+            value: build_spread(placement.domains[key].get(value, 0) for placement in placements) for value in values
+        }
+    running = build_spread(placement.running for placement in placements)
+    return WorkloadVariation(placements[0].workload, running, domains)

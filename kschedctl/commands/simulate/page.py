@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kschedctl.commands.explain.new_node_page import build_growth_page
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
@@ -31,6 +32,9 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import agreeing, counted
+
+if TYPE_CHECKING:
+    from kschedctl.render.html.sections import HtmlSection
 
 
 def build_simulation_page(report: SimulationReport, style: Style) -> Page:
@@ -124,3 +128,11 @@ def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
 def _format_counts(values: Mapping[str, int]) -> str:
     """Return counts as text, such as `a: 1, b: 2`."""
     return ", ".join(f"{value}: {number:,}" for value, number in values.items())
+
+
+def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
+    """Build a matrix of nodes and plugins for each kind of unplaced pod, for the HTML form."""
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only HTML has them
+
+    title = "Nodes and plugins, for each pod that is not scheduled"
+    return build_matrices_of_some(report.explained, report.unplaced, title=title, elsewhere="")

@@ -14,10 +14,9 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
-from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingWishes, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import InputError, KschedctlError, UsageError
@@ -59,11 +58,11 @@ def size(
 
     If prices are unknown, find the fewest nodes. Every set of nodes is replayed with all pods.
 
-    ``instance_types`` is the catalogue in the format of kwok's instance_types.json. Its nodes get ``node_labels``; if
+    `instance_types` is the catalogue in the format of kwok's instance_types.json. Its nodes get `node_labels`; if
     the cluster has Karpenter NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are
-    like those of the cluster's pools, which the label ``pool_label`` may name. With ``pools``, the catalogue only gives
-    prices to the pools' nodes. ``scenario`` holds steps to take before; ``read`` and ``where`` are as for ``whatif``,
-    ``written`` is as for ``simulate``. ``workers`` run the search.
+    like those of the cluster's pools, which the label `pool_label` may name. With `pools`, the catalogue only gives
+    prices to the pools' nodes. `scenario` holds steps to take before; `read` and `where` are as for `whatif`,
+    `written` is as for `simulate`. `workers` run the search.
 
     Raises UsageError if there is nothing to buy, and InputError for invalid input.
 
@@ -76,10 +75,13 @@ def size(
     """
     cluster, denied_manifests = _apply_manifests(cluster, list(manifests), written or {})
     cluster, denied_steps = _apply_scenario(cluster, scenario, read, where)
-    types = build_type_shapes(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
-    shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types) if types is None else types
-    _validate_shapes(shapes, wishes, from_types=types is not None)
-    return study.size_cluster(
+    uses_types = bool(instance_types) and not pools
+    if uses_types:
+        shapes = build_type_shapes(cluster, instance_types, node_labels or {})
+    else:
+        shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types)
+    _validate_shapes(shapes, wishes, from_types=uses_types)
+    return size_cluster(
         cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
     )
 
@@ -112,14 +114,17 @@ def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_
     """
     if not shapes:
         if from_types:
-            raise UsageError("no nodes to buy: no instance type is on offer", hint="none has an available offering")
-        raise UsageError("no nodes to buy", hint="--instance-types FILE, or a cluster with worker nodes")
+            raise UsageError("no nodes to buy: no instance type is on sale", hint="none has an available offering")
+        raise UsageError("no nodes to buy", hint="name --instance-types FILE, or a cluster with worker nodes")
     for shape in shapes:
-        if negative_price := next((price for price in shape.prices.values() if price is not None and price < 0), None):
-            raise InputError(f'the price of "{shape.name}" is negative: {negative_price}', where="instanceTypes")
+        for price in shape.prices.values():
+            if price is not None and price < 0:
+                raise InputError(f'the price of "{shape.name}" is negative: {price}', where="instanceTypes")
     zones = {zone for shape in shapes for zone in shape.zones if zone}
     if wishes.keep_zone_loss and len(zones) < 2:
-        raise UsageError("nodes of one zone do not survive its loss", hint=f"zones: {', '.join(zones) or 'none'}")
+        raise UsageError(
+            "surviving the loss of a zone takes nodes in several zones", hint=f"zones: {', '.join(zones) or 'none'}"
+        )
 
 
 Documents = Mapping[str, Sequence[JsonObject]]
@@ -144,7 +149,10 @@ def apply_steps(
 
 
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
-    """Apply one step and return the cluster. Raises UsageError for a step that launches nodes."""
+    """Apply one step and return the cluster. Raises UsageError for a step that launches nodes.
+
+    Drained nodes are only cordoned, since all pods are placed again afterwards.
+    """
     cluster = run.settled.cluster
     match part:
         case parts.ApplyManifests():
@@ -153,7 +161,7 @@ def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
             run.not_created += shared_cluster.not_created
             return shared_cluster.cluster
         case parts.InstanceTypes():
-            raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
-        case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
+            raise UsageError("no nodes are launched before, since all nodes are bought", hint="leave the step out")
+        case parts.SomeNodes() if name == "drain":
             return cordon(cluster, find_step_nodes(cluster, part))
     return run.build_edit(name, part).resulting_cluster

@@ -38,43 +38,48 @@ class SizeOptions:
     """Options for the pods that have to fit and the nodes that can be bought."""
 
     scale: Annotated[
-        float, typer.Option("--scale", metavar="FACTOR", min=1, help="So many times the pods of each workload.")
+        float,
+        typer.Option("--scale", metavar="FACTOR", min=1, help="Multiply each workload's pods by this factor."),
     ] = 1
     scenario: Annotated[
         str,
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="Steps to take before, as those of whatif: a file, - for stdin, or the JSON itself.",
+            help="Steps to take first, as for whatif: a file, - for stdin, or the JSON itself.",
             show_default=False,
         ),
     ] = ""
-    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="The fewest nodes, though prices are known.")] = False
+    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="Find the fewest nodes, not the cheapest.")] = False
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="All pods get nodes after the loss of any zone, too.")
+        bool, typer.Option("--keep-zone-loss", help="All pods must also get nodes after the loss of any zone.")
     ] = False
     pool_label: Annotated[
         str, typer.Option("--pool-label", metavar="KEY", help="The node label that names a node's pool.")
     ] = ""
     pools: Annotated[
-        bool, typer.Option("--pools", help="Nodes like those of the pools, for what --instance-types says they cost.")
+        bool, typer.Option("--pools", help="Nodes like those of the pools, at the prices of --instance-types.")
     ] = False
     labels: Annotated[
         list[str] | None,
         typer.Option(
-            "--node-label", metavar="KEY=VALUE", help="A label that nodes of --instance-types get.", show_default=False
+            "--node-label", metavar="KEY=VALUE", help="A label for nodes of --instance-types.", show_default=False
         ),
     ] = None
     seconds: Annotated[
-        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try more sets of nodes.")
+        int,
+        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Stop searching after this many seconds."),
     ] = 60
 
     def parse_node_labels(self) -> dict[str, str]:
         """Parse the values of --node-label. Raises UsageError."""
-        pairs = [text.partition("=") for text in self.labels or ()]
-        if invalid := next((key + equals for key, equals, _ in pairs if not (key and equals)), None):
-            raise UsageError(f"--node-label {invalid}: not KEY=VALUE")
-        return {key: value for key, _, value in pairs}
+        labels = {}
+        for text in self.labels or ():
+            key, equals, value = text.partition("=")
+            if not key or not equals:
+                raise UsageError(f"--node-label {key}{equals}: not KEY=VALUE")
+            labels[key] = value
+        return labels
 
     def build_wishes(self) -> SizingWishes:
         """Return the wishes that these options express."""
@@ -85,13 +90,12 @@ class SizeOptions:
 def size(
     *, source: Source, view: DrawnUntabled, instance_types: InstanceTypeInput, sizes: SizeOptions, work: WorkOptions
 ) -> Answer:
-    """Which nodes would all workloads need, had they to be bought anew?
+    """Which nodes would you need if you built the cluster from scratch?
 
-    Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
-    where prices are not known, and tells what is needed at least. What can be bought are nodes like those of the
-    cluster's pools, or --instance-types, by Karpenter's NodePools where there are any. Every set is replayed with all
-    pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
-    sets, and tells better what is needed at least.
+    Finds the cheapest set of nodes that takes all pods of the cluster and of the manifests of -f, or the smallest if
+    prices are unknown, and a lower bound. Nodes are like those of the cluster's pools, or of --instance-types, which
+    Karpenter's NodePools restrict if there are any. Every set is replayed with all pods, including DaemonSets and
+    volumes. With scipy (pip install 'kschedctl[solver]') a solver proposes the first sets and a better lower bound.
     """
     types = instance_types.read_types() or ()
     wishes = sizes.build_wishes()
@@ -122,10 +126,10 @@ def _read_input(source: Source) -> Application:
     if not source.filename:
         return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:
-        raise UsageError("one cluster is sized", hint="name one --snapshot")
+        raise UsageError("only one cluster can be sized", hint="name one --snapshot")
     try:
         (application,) = read_manifests(source, None, SIZING_KINDS).values()
     except ClusterError as error:
-        whole = "--assume-complete where the files are all that there is"
-        raise ClusterError(error.what, where=error.where, hint=f"{error.hint}; {whole}") from None
+        hint = f"{error.hint}; --assume-complete if the files are the whole cluster"
+        raise ClusterError(error.what, where=error.where, hint=hint) from None
     return application

@@ -44,9 +44,10 @@ class FillLevels(NamedTuple):
     def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Return the basis of a set whose nodes get no fuller than these levels."""
         has_nodes = np.isfinite(self.shares)
-        usable_shapes = zip(program.names, (has_nodes & ~crowded).tolist(), strict=True)
-        shape_names = (*(name for name, is_used in usable_shapes if is_used), self.needed)
-        return SetBasis(program.with_fill_levels(np.where(has_nodes, np.minimum(self.shares, 1.0), 1.0)), shape_names)
+        uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
+        shape_names = (*(program.names[shape] for shape in uncrowded), self.needed)
+        usable_shares = np.where(has_nodes, np.minimum(self.shares, 1.0), 1.0)
+        return SetBasis(program.with_fill_levels(usable_shares), shape_names)
 
     def update_from(self, later: FillLevels) -> FillLevels:
         """Return the levels updated with those of a later replay that had fewer shapes."""
@@ -58,13 +59,19 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
 
     Return no shape if the waiting pods need several different choices of shapes, or can use most shapes.
     """
+    no_shape = np.zeros(len(program.names), np.bool_)
     groups = sorted({program.group_of[key] for key in waiting})
-    takes = np.unique(program.takes[groups], axis=0)
-    smallest_choices = [row for row in takes if not (takes <= row).all(axis=1).sum() > 1]
-    if len(smallest_choices) != 1 or 2 * smallest_choices[0].sum() > program.takes.any(axis=0).sum():
-        return np.zeros(len(program.names), np.bool_)
-    flexible_groups = np.flatnonzero((program.takes & ~smallest_choices[0]).any(axis=1))
-    return np.asarray(smallest_choices[0] & program.takes[flexible_groups].any(axis=0))
+    choices = np.unique(program.takes[groups], axis=0)
+
+    # The choices of shapes that contain no other choice.
+    smallest_choices = [choice for choice in choices if (choices <= choice).all(axis=1).sum() == 1]
+    if len(smallest_choices) != 1:
+        return no_shape
+    (needed,) = smallest_choices
+    if 2 * needed.sum() > program.takes.any(axis=0).sum():
+        return no_shape
+    flexible_groups = np.flatnonzero((program.takes & ~needed).any(axis=1))
+    return np.asarray(needed & program.takes[flexible_groups].any(axis=0))
 
 
 def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
@@ -75,8 +82,11 @@ def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crow
 
 def add_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
     """Return the set with one more node of each undominated shape."""
-    undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
-    return {**counts, **{program.names[shape]: counts.get(program.names[shape], 0) + 1 for shape in undominated}}
+    extended_counts = dict(counts)
+    for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
+        name = program.names[shape]
+        extended_counts[name] = counts.get(name, 0) + 1
+    return extended_counts
 
 
 def measure_levels_when_full(
@@ -86,22 +96,26 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels at the moment when each crowded shape gets full.
+    """Measure the fill levels at the moment when each crowded shape gets full. Without crowded shapes there are none.
 
     `rows_by_shape` are the rows of the nodes of each shape in the simulation.
     """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():
         return []
-    room = program.requested[_find_dependent_groups(program, waiting, crowded)].max(axis=0)
-    names = [program.names[shape] for shape in np.flatnonzero(crowded).tolist()]
+
+    # A node is full if it has no room for the largest requests of the pods that depend on crowded shapes.
+    dependent_groups = _find_dependent_groups(program, waiting, crowded)
+    columns = [*program.always_requested, simulation.view.resources[PODS]]
+    room = program.requested[dependent_groups].max(axis=0)[columns]
     usage = _NodeUsage(program, rows_by_shape, simulation, outcomes)
-    requested_room = room[[*program.always_requested, simulation.view.resources[PODS]]]
-    return [
-        FillLevels(name, usage.measure_shares(usage.count_until_full(rows_by_shape[name], requested_room)))
-        for name in names
-        if name in rows_by_shape
-    ]
+    levels = []
+    for shape in np.flatnonzero(crowded).tolist():
+        name = program.names[shape]
+        if name in rows_by_shape:
+            pods_until_full = usage.count_until_full(rows_by_shape[name], room)
+            levels.append(FillLevels(name, usage.measure_shares(pods_until_full)))
+    return levels
 
 
 class _NodeUsage:
@@ -117,17 +131,18 @@ class _NodeUsage:
         view = simulation.view
         columns = [*program.always_requested, view.resources[PODS]]
         placed = [outcome for outcome in outcomes if outcome.row >= 0]
-        self._shapes = {program.names.index(name): rows for name, rows in nodes.items()}
-        self._number = len(program.names)
+        self._rows_by_shape = {program.names.index(name): rows for name, rows in nodes.items()}
+        self._shape_count = len(program.names)
         self._row = np.array([outcome.row for outcome in placed], np.int64)
         infos = view.pods.info[[outcome.position for outcome in placed]]
-        self._asked = view.requests[infos][:, columns]
+        self._requested = view.requests[infos][:, columns]
+        # What was free before the placements.
         self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used(len(placed), len(view.nodes))
 
     def _sum_used(self, pod_count: int, node_count: int) -> npt.NDArray[np.int64]:
         """Return the resources in use on each node after the first `pod_count` placements, (N, C)."""
-        used = np.zeros((node_count, self._asked.shape[1]), np.int64)
-        np.add.at(used, self._row[:pod_count], self._asked[:pod_count])
+        used = np.zeros((node_count, self._requested.shape[1]), np.int64)
+        np.add.at(used, self._row[:pod_count], self._requested[:pod_count])
         return used
 
     def count_until_full(self, rows: Rows, room: Rows) -> int:
@@ -136,16 +151,23 @@ class _NodeUsage:
         Return the number of all pods if that never happens.
         """
 
-        def is_full(pods: int) -> bool:
-            remaining = (self._free - self._sum_used(pods, len(self._free)))[rows]
-            return bool(2 * (remaining >= room).all(axis=1).sum() <= len(rows))
+        def is_full(pod_count: int) -> bool:
+            """Return whether half of the nodes are full after this number of placements."""
+            remaining = (self._free - self._sum_used(pod_count, len(self._free)))[rows]
+            nodes_with_room = (remaining >= room).all(axis=1).sum()
+            return bool(2 * nodes_with_room <= len(rows))
 
+        # Nodes only get fuller, so the first such number is found by bisection.
         return bisect_left(range(len(self._row)), True, key=is_full)
 
     def measure_shares(self, pod_count: int) -> Table:
-        """Return the used share of the nodes of each shape (S,) after some placements, the larger of cpu and memory."""
+        """Return the used share of the nodes of each shape (S,) after the first placements, NaN without nodes.
+
+        The share is the larger of the mean shares of cpu and memory.
+        """
         shares = self._sum_used(pod_count, len(self._free)) / np.maximum(self._free, 1)
-        shares_by_shape = np.full(self._number, np.nan)
-        for shape, rows in self._shapes.items():
-            shares_by_shape[shape] = shares[rows, :-1].mean(axis=0).max()
+        shares_by_shape = np.full(self._shape_count, np.nan)
+        for shape, rows in self._rows_by_shape.items():
+            cpu_and_memory = shares[rows, :-1]  # the last column counts pods
+            shares_by_shape[shape] = cpu_and_memory.mean(axis=0).max()
         return shares_by_shape

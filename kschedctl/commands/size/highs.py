@@ -43,11 +43,10 @@ def solve_mixed_program(
     seconds: float,
     gap: float = 0.0,
 ) -> MixedSolution | None:
-    """Minimize `objective` (V,) over variables from 0 to `upper_limits` (V,).
+    """Minimize `objective` (V,) over variables from 0 to `upper_limits` (V,), subject to the constraints.
 
-    Variables are integers where `is_integer` (V,) is 1.
-    Return None if no solution exists or none was found in time. `gap` is the allowed relative distance from the
-    optimum.
+    Variables are integers where `is_integer` (V,) is 1. Return None if no solution exists or none was found within
+    `seconds`. `gap` is the allowed relative distance from the optimum.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -60,11 +59,13 @@ def solve_mixed_program(
         )
     if result.x is None:
         return None
-    return MixedSolution(result.x, float(result.fun if result.mip_dual_bound is None else result.mip_dual_bound))
+    # Without integers there is no dual bound, and the solution is optimal.
+    bound = result.fun if result.mip_dual_bound is None else result.mip_dual_bound
+    return MixedSolution(result.x, float(bound))
 
 
 def build_upper_limits(rows: Any, limits: Any) -> Any:
-    """Build the constraint that ``rows`` (C, V) times the variables are at most ``limits`` (C,)."""
+    """Build the constraint that `rows` (C, V) times the variables are at most `limits` (C,)."""
     optimize: Any = import_module("scipy.optimize")
     return optimize.LinearConstraint(rows, -np.inf, limits)
 
@@ -77,7 +78,10 @@ def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
         result = optimize.linprog(costs, A_ub=-columns, b_ub=-demand, method="highs")
-    return None if result.x is None else np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+    if result.x is None:
+        return None
+    prices: Table = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+    return prices
 
 
 @contextmanager
@@ -92,7 +96,7 @@ def suppress_stdout() -> Iterator[None]:
     sys.stdout.flush()
     try:
         saved_fd = os.dup(1)
-    except OSError:  # it is closed
+    except OSError:  # standard output is closed
         yield
         return
     _flush_c_stdout()
@@ -109,5 +113,5 @@ def suppress_stdout() -> Iterator[None]:
 
 def _flush_c_stdout() -> None:
     """Flush the buffers of C's standard output."""
-    with suppress(OSError, AttributeError, TypeError):  # there is no such library
+    with suppress(OSError, AttributeError, TypeError):  # on a platform without such a library
         ctypes.CDLL(None).fflush(None)

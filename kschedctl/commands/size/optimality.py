@@ -39,7 +39,7 @@ class TriedSet(NamedTuple):
 
 
 def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
-    """Replay a set and return whether all pods get a node, except those that no set takes."""
+    """Replay a set, and report whether all pods get a node, except those that no set takes. A late set is not tried."""
     if task.is_late:
         return TriedSet(task.counts, None)
     return TriedSet(task.counts, search.sets.takes_all(task.counts, task.homeless))
@@ -57,33 +57,32 @@ class OptimalityCheck:
     """The cheapest set that takes all pods, if one was found."""
     refuted: set[int] = field(default_factory=set)
     """Positions of sets that do not take all pods."""
-    first: int = 0
+    first_open: int = 0
     """The position of the cheapest set that is not refuted."""
 
     def __post_init__(self) -> None:
-        self._end = len(self.sets)
+        self._end = len(self.sets)  # the position of the best set; sets from there on need no check
 
     @property
-    def is_closed(self) -> bool:
+    def has_refuted_all(self) -> bool:
         """Whether no set that costs less than the best one takes all pods."""
-        return self.first == self._end
+        return self.first_open == self._end
 
     def search(self) -> None:
         """Search until no cheaper set is left, time is up, or too many sets are left and probes no longer help."""
         self._probe()
-        while not self.is_closed and self._end - len(self.refuted) <= MAX_REPLAYS:
-            remaining = range(self.first, self._end)
-            if not self._replay_positions(
-                list(islice((index for index in remaining if index not in self.refuted), BATCH_SIZE))
-            ):
+        while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:
+            open_positions = (index for index in range(self.first_open, self._end) if index not in self.refuted)
+            if not self._replay_positions(list(islice(open_positions, BATCH_SIZE))):
                 return
 
     def _probe(self) -> None:
         """Look for a cheaper set in ever smaller steps from the best one, until no probe takes all pods."""
-        end = None
-        while self._end and end != self._end:
-            end = self._end
-            if not self._replay_positions(sorted({int(end * share) for share in PROBES} - self.refuted)):
+        previous_end = None
+        while self._end and previous_end != self._end:
+            previous_end = self._end
+            probes = {int(self._end * share) for share in PROBES}
+            if not self._replay_positions(sorted(probes - self.refuted)):
                 return
 
     def _replay_positions(self, positions: Sequence[int]) -> bool:
@@ -91,14 +90,16 @@ class OptimalityCheck:
 
         Return False if time was up before all were done.
         """
-        results = list(self.replay_sets([self.sets[index][1] for index in positions]))
+        entries = [self.sets[index] for index in positions]
+        results = list(self.replay_sets([counts for _, counts in entries]))
         for index, result in zip(positions, results, strict=False):
             if result.takes_all and index < self._end:
-                self._end, self.best = index, result.counts
+                self._end = index
+                self.best = result.counts
             elif result.takes_all is False:
                 self.refuted.add(index)
-        while self.first in self.refuted and self.first < self._end:
-            self.first += 1
+        while self.first_open in self.refuted and self.first_open < self._end:
+            self.first_open += 1
         return len(results) == len(positions) and all(result.takes_all is not None for result in results)
 
 
@@ -110,12 +111,15 @@ def enumerate_cheaper_sets(
     order = np.argsort(-program.costs, kind="stable")
     sets = np.zeros((1, len(order)), np.int64)
     for index, shape in enumerate(order.tolist()):
-        numbers = ((cost_limit - sets @ program.costs) / program.costs[shape]).astype(np.int64) + 1
-        if numbers.sum() > 10 * MAX_SETS:
+        # Repeat each set with 0, 1, 2 … nodes of the shape, as many as the money allows.
+        choices = ((cost_limit - sets @ program.costs) / program.costs[shape]).astype(np.int64) + 1
+        if choices.sum() > 10 * MAX_SETS:
             return None
-        sets = np.repeat(sets, numbers, axis=0)
-        first = np.repeat(np.cumsum(numbers) - numbers, numbers)
-        sets[:, shape] = np.arange(len(sets)) - first
+        sets = np.repeat(sets, choices, axis=0)
+        starts = np.repeat(np.cumsum(choices) - choices, choices)
+        sets[:, shape] = np.arange(len(sets)) - starts
+
+        # Drop sets that cannot reach the bound or satisfy the cuts with cheaper shapes.
         remaining_budget = np.where(index < len(order) - 1, cost_limit - sets @ program.costs, 0.0)
         reaches_bound = sets @ program.costs + remaining_budget >= bound * (1 - ROUNDING_SHARE)
         sets = sets[reaches_bound & _can_satisfy_cuts(program, cuts, sets, remaining_budget, order[index + 1 :])]
@@ -130,7 +134,7 @@ def enumerate_cheaper_sets(
 def _can_satisfy_cuts(
     program: PackingProgram, cuts: Sequence[Cut], sets: Sets, budget: Table, remaining_shapes: Sets
 ) -> Bools:
-    """Return which sets can still satisfy all cuts by spending `budget` on the remaining shapes, shape (sets,)."""
+    """Return a mask (sets,) of sets that can still satisfy all cuts by spending `budget` on the remaining shapes."""
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:
         added_worth = budget * (cut.worth[remaining_shapes] / program.costs[remaining_shapes]).max(initial=0.0)

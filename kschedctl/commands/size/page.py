@@ -15,31 +15,37 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
     first, *notes = report.build_first_line()
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
-    ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
-    searched_text = f"{report.tried:,} of {counted(report.candidates, 'set')} to begin with were searched to the end"
-    advice = "there may be a better one (--search-seconds)"
-    incomplete_text = f"{searched_text}: {advice}" if report.candidates else advice
+    remarks: Page = ()
+    if report.shapes:
+        ties = "each set was replayed once: with another choice among equally good nodes, a pod may get none"
+        remarks = (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
     return (
         *build_interruption_line(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
-        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_text),)),
+        *_build_incomplete_note(report),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.shapes, style, title="Nodes"),
-        *(
-            (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
-            if report.shapes
-            else ()
-        ),
+        *remarks,
         *(_build_sets_table(report, style) if len(report.alternatives) > 1 else ()),
         *build_struct_table(report.never, style, title="Without a node"),
         *build_pools_before_and_after(report.pools, style),
     )
 
 
+def _build_incomplete_note(report: NodeSizing) -> Page:
+    """Build a note if not all starting sets were searched to the end."""
+    if report.complete:
+        return ()
+    note = "there may be a better set (--search-seconds)"
+    if report.candidates:
+        note = f"{report.tried:,} of {counted(report.candidates, 'starting set')} searched to the end: {note}"
+    return (paragraph(Marked("Not complete:", Tone.WARNING), note),)
+
+
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
-    """Build a table of the sets. In its replay each set took all pods that any set takes."""
+    """Build a table of the sets. Each set took, in its replay, all pods that any set takes."""
     return build_struct_table(
         report.alternatives, style, {"shapes": _mark_replayed}, title="Sets of nodes, each replayed with all pods"
     )
@@ -51,15 +57,16 @@ def _mark_replayed(alternative: SizingAlternative) -> Marked:
 
 
 def _describe_bound(report: NodeSizing) -> str:
-    """Return what the lower bound ignores, and what replays add to it, as text."""
-    solver = "" if report.solver else "; pip install 'kschedctl[solver]' for a better one"
-    ignored = "what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods"
-    return f"{ignored}{solver}{_describe_proven(report)}"
+    """Return a sentence on what the lower bound ignores, with a better bound from replays if there is one."""
+    text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
+    if not report.solver:
+        text += "; pip install 'kschedctl[solver]' for a better one"
+    return text + _describe_proven(report)
 
 
 def _describe_proven(report: NodeSizing) -> str:
     """Return the cost below which replays exclude all sets as text, empty if all cheaper sets were replayed."""
     if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
         return ""
-    limit = f"for less than {report.proven:.4f}" if report.price is not None else f"of fewer than {report.proven:,.0f}"
-    return f"; by replays no set {limit} takes all pods"
+    limit = f"of fewer than {report.proven:,.0f}" if report.price is None else f"for less than {report.proven:.4f}"
+    return f"; replays show that no set {limit} takes all pods"

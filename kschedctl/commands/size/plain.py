@@ -24,19 +24,20 @@ class PlainPacking:
 
     def propose_starts(self, program: PackingProgram) -> StartingSets:
         """Propose a set for each of the best main shapes, cheapest first."""
-        main_shapes = (
-            program.names[shape] for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist()
-        )
-        sets = {format_counts(counts): counts for counts in (self.pack(program, (name,)) for name in main_shapes)}
+        undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
+        proposed_sets = [self.pack(program, (program.names[shape],)) for shape in undominated]
+        sets = {format_counts(counts): counts for counts in proposed_sets}
         cheapest = sorted(sets.values(), key=program.compute_cost)[:MAX_MAIN_SHAPES]
         return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
         """Return nodes for the program's pods, of the preferred shapes if these take the pod."""
         takes = program.prefer_shapes(preferred)
-        price = np.where(takes, program.count_nodes_if_alone(program.pods) * program.costs, np.inf)
         has_pods = takes.any(axis=1) & (program.pods > 0)
-        best = price.argmin(axis=1)
+
+        # Each group goes to the shape that would be cheapest if it took all of its pods alone.
+        cost_if_alone = np.where(takes, program.count_nodes_if_alone(program.pods) * program.costs, np.inf)
+        best = cost_if_alone.argmin(axis=1)
         node_counts = np.zeros(len(program.names), np.int64)
         for shape in np.unique(best[has_pods]).tolist():
             shape_pods = np.where(has_pods & (best == shape), program.pods, 0.0)
@@ -67,20 +68,23 @@ def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float
     the resources proves a bound: the weighted requests divided by the most that a unit of money buys.
     """
     is_requested = requested > 0
-    requested, offered = requested[is_requested], np.maximum(offered[:, is_requested], 0)
-    best = 0.0
+    requested = requested[is_requested]
+    offered = np.maximum(offered[:, is_requested], 0)
+    best_bound = 0.0
     for weights in _iter_weights(len(requested)):
-        shares = weights / requested  # so that each weight is of all that is requested of its resource
-        bought = (offered @ shares) / costs
-        if bought.max(initial=0) > 0:
-            best = max(best, float(weights.sum() / bought.max()))
-    return best
+        weight_per_unit = weights / requested  # all requests for a resource together have its weight
+        bought_per_cost = (offered @ weight_per_unit) / costs
+        if bought_per_cost.max(initial=0) > 0:
+            best_bound = max(best_bound, float(weights.sum() / bought_per_cost.max()))
+    return best_bound
 
 
 def _iter_weights(resources: int) -> Iterable[Table]:
-    """Yield weightings of the resources: each resource alone, and combinations of the first ones."""
+    """Yield weights (R,) of the resources: each alone, and combinations of the first WEIGHTED_RESOURCES of them."""
     yield from np.eye(resources)
-    together = min(resources, WEIGHTED_RESOURCES)
-    for steps in product(range(STEPS), repeat=together):
-        if sum(steps):
-            yield np.array([*steps, *[0] * (resources - together)], np.float64)
+    combined = min(resources, WEIGHTED_RESOURCES)
+    for levels in product(range(STEPS), repeat=combined):
+        if any(levels):
+            weights = np.zeros(resources)
+            weights[:combined] = levels
+            yield weights

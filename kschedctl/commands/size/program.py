@@ -44,8 +44,8 @@ class Cut(NamedTuple):
 
     def is_satisfied(self, nodes: Table) -> Bools:
         """Return which sets of shape (..., S) satisfy the cut, as an array of shape (...)."""
-        enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
-        return enough
+        is_enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
+        return is_enough
 
 
 class StartingSets(NamedTuple):
@@ -116,13 +116,20 @@ class PackingProgram:
 
     def restrict_to(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
         """Return a program for the waiting pods, with the shapes that take each of them now."""
-        groups: dict[tuple[int, tuple[str, ...]], int] = {}
-        group_of = {
-            key: groups.setdefault((self.group_of[key], takers), len(groups)) for key, takers in takers_by_pod.items()
-        }
-        kept = [group for group, _ in groups]
-        takes = np.array([np.isin(self.names, takers) for _, takers in groups], np.bool_)
-        return replace(self, requested=self.requested[kept], takes=takes, apart=self.apart[kept], group_of=group_of)
+        # Pods of a group that are taken by different shapes now form new groups.
+        new_groups: dict[tuple[int, tuple[str, ...]], int] = {}
+        group_of: dict[str, int] = {}
+        for key, takers in takers_by_pod.items():
+            group_of[key] = new_groups.setdefault((self.group_of[key], takers), len(new_groups))
+        old_groups = [group for group, _ in new_groups]
+        takes = np.array([np.isin(self.names, takers) for _, takers in new_groups], np.bool_)
+        return replace(
+            self,
+            requested=self.requested[old_groups],
+            takes=takes,
+            apart=self.apart[old_groups],
+            group_of=group_of,
+        )
 
     def prefer_shapes(self, names: Iterable[str]) -> Bools:
         """Return which shapes each group may use (G, S).
@@ -140,9 +147,8 @@ class PackingProgram:
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
-            dominates = (
-                (self.offered >= self.offered[shape]).all(axis=1) & (self.costs <= self.costs[shape]) & is_undominated
-            )
+            dominates = is_undominated & (self.costs <= self.costs[shape])
+            dominates &= (self.offered >= self.offered[shape]).all(axis=1)
             dominates &= (takes >= takes[:, [shape]]).all(axis=0)
             dominates[shape] = False
             is_undominated[shape] = not dominates.any()
@@ -156,14 +162,19 @@ class PackingProgram:
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
-            requested, offered = self.requested[:, resource, None], np.maximum(self.offered[:, resource], 1)
+            requested = self.requested[:, resource, None]
+            offered = np.maximum(self.offered[:, resource], 1)
             share = np.where(self.takes, np.minimum(requested / offered, 1.0), 0.0)
             measures.append(share)
+
+            # A dual feasible function for each number k: a share x counts as x if (k + 1) x is whole, and otherwise as
+            # floor((k + 1) x) / k. If k + 1 pods do not fit on a node, each then fills 1 / k of it.
             for k in range(1, MAX_FILL_STEPS + 1):
                 whole, remainder = np.divmod((k + 1) * requested, offered)
-                steps = np.where(self.takes, np.where(remainder == 0, share, np.minimum(whole / k, 1.0)), 0.0)
-                if (steps > share).any():
-                    measures.append(steps)
+                rounded_share = np.where(remainder == 0, share, np.minimum(whole / k, 1.0))
+                fill = np.where(self.takes, rounded_share, 0.0)
+                if (fill > share).any():
+                    measures.append(fill)
         return measures
 
     def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
@@ -172,6 +183,7 @@ class PackingProgram:
         minimum = np.zeros(len(self.names))
         for measure in self.measures:
             minimum = np.maximum(minimum, (measure * pods_on_shape).sum(axis=0))
+        # Pods that may not share a node need a node each.
         minimum = np.maximum(minimum, (self.apart[:, None] * pods_on_shape).max(axis=0, initial=0.0))
         needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)
         return np.maximum(needed, pods_on_shape.any(axis=0))
@@ -186,27 +198,32 @@ def build_program(
     """
     names = tuple(row_by_shape)
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
+
+    # Group the pods by requests, takers and the key of pods that exclude each other.
     groups: dict[Hashable, int] = {}
     requested: list[Amounts] = []
     takes: list[list[bool]] = []
     apart: list[bool] = []
     group_of: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
-    for key, taking in takers.items():
+    for key, pod_takers in takers.items():
         number = int(view.pods.info[view.pods.index[key]])
         exclusion_key = exclusion_keys[number]
-        group = groups.setdefault((view.requests[number].tobytes(), taking, exclusion_key), len(groups))
-        if group == len(requested):
+        group_key = view.requests[number].tobytes(), pod_takers, exclusion_key
+        if group_key not in groups:
+            groups[group_key] = len(groups)
             requested.append(view.requests[number])
-            takes.append([name in taking for name in names])
+            takes.append([name in pod_takers for name in names])
             apart.append(exclusion_key is not None)
-        group_of[key] = group
+        group_of[key] = groups[group_key]
+
     amounts = np.array(requested, np.int64).reshape(len(groups), view.requests.shape[1])
     amounts[:, view.resources[PODS]] = 1
     fits = np.array(takes, np.bool_).reshape(len(groups), len(names))
-    fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)  # where other pods may let it in, too
+    # Takers include shapes that a pod may fit on only once other pods are there. The requests must fit all the same.
+    fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)
     positive_costs = np.array([max(costs[name], 1e-9) for name in names])
-    shared = [view.resources[name] for name in (CPU, MEMORY)]
+    always_requested = [view.resources[name] for name in (CPU, MEMORY)]
     return PackingProgram(
         names,
         positive_costs,
@@ -215,7 +232,7 @@ def build_program(
         takes=fits,
         apart=np.array(apart, np.bool_),
         group_of=group_of,
-        always_requested=shared,
+        always_requested=always_requested,
     )
 
 
@@ -234,11 +251,15 @@ def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
 
 
 def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -> bool:
-    """Return whether the pod's anti-affinity keeps pods of its own workload off its node."""
+    """Return whether the pod's anti-affinity keeps pods of its own workload off its node.
+
+    `labels` are the pod's labels that all pods of the workload share.
+    """
     hostname_terms = (term for term in info.required_anti_affinity if term.topology_key == HOSTNAME)
-    spaces = view.namespace_labels.get(info.namespace, {})
+    namespace_labels = view.namespace_labels.get(info.namespace, {})
     return any(
-        all(term.matches(info.namespace, pod_labels, spaces) for pod_labels in (labels, info.labels))
+        term.matches(info.namespace, labels, namespace_labels)
+        and term.matches(info.namespace, info.labels, namespace_labels)
         for term in hostname_terms
     )
 

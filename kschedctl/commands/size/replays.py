@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.objects import Node
+from kschedctl.api.objects import CSINode, Node, Pod
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
@@ -31,7 +31,9 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 FrozenCounts = tuple[tuple[str, int], ...]
+"""The hashable form of a set."""
 Replay = tuple[Simulation, list[Outcome]]
+"""The simulation of a set and the outcomes in order."""
 WaitingPods = dict[str, tuple[str, ...]]
 """The pods without a node, each with the shapes of which one more node would take it now."""
 
@@ -52,7 +54,8 @@ class NodeSets:
     _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
 
     def __post_init__(self) -> None:
-        self._alone = {
+        # The zones of shapes for which there are parts that are limited to one zone.
+        self._zones_with_part = {
             (shape.base_name, zone) for shape in self.shapes.values() if shape.base_name for zone in shape.zones
         }
 
@@ -61,23 +64,25 @@ class NodeSets:
 
         `lost_zone` is a zone that is lost, "" for none. `cluster` replaces the cluster of all pods.
         """
-        shapes = [(self.shapes[name], number) for name, number in counts.items() if number]
-        numbered = ((shape, index) for shape, number in shapes for index in range(number if lost_zone else 0))
-        lost_nodes = {shape.get_node_name(index) for shape, index in numbered if shape.get_zone(index) == lost_zone}
-        nodes = [
-            node
-            for shape, number in shapes
-            for node in shape.iter_nodes(number)
-            if node.metadata.name not in lost_nodes
-        ]
-        limits = [limit for shape, number in shapes for limit in shape.iter_csi_nodes(number)]
-        daemons = [
-            p for shape, number in shapes for p in shape.iter_daemon_pods(number) if p.spec.node_name not in lost_nodes
-        ]
-        return add_pods(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
+        nodes: list[Node] = []
+        csi_nodes: list[CSINode] = []
+        daemon_pods: list[Pod] = []
+        lost_nodes: set[str] = set()
+        for name, number in counts.items():
+            shape = self.shapes[name]
+            nodes += shape.iter_nodes(number)
+            csi_nodes += shape.iter_csi_nodes(number)
+            daemon_pods += shape.iter_daemon_pods(number)
+            if lost_zone:
+                lost_indexes = (index for index in range(number) if shape.get_zone(index) == lost_zone)
+                lost_nodes.update(map(shape.get_node_name, lost_indexes))
+        nodes = [node for node in nodes if node.metadata.name not in lost_nodes]
+        daemon_pods = [pod for pod in daemon_pods if pod.spec.node_name not in lost_nodes]
+        changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
+        return add_pods(changed, daemon_pods)
 
     def find_waiting(self, counts: Counts) -> WaitingPods:
-        """Return the pods that get no node of the set, or none after the loss of some zone.
+        """Return the pods that get no node of the set, or none after the loss of some zone, cached.
 
         Raises KeyboardInterrupt.
         """
@@ -86,14 +91,16 @@ class NodeSets:
             waiting: WaitingPods = {}
             for zone in self._list_losses(counts):
                 simulation, positions = self._place_all(counts, zone)
-                for pod, takers in self._iter_takers(simulation, positions, counts, zone):
-                    waiting[pod] = tuple(dict.fromkeys((*waiting.get(pod, ()), *takers)))
+                for key_of_pod, takers in self._iter_takers(simulation, positions, counts, zone):
+                    takers_after_other_losses = waiting.get(key_of_pod, ())
+                    waiting[key_of_pod] = tuple(dict.fromkeys((*takers_after_other_losses, *takers)))
             self._replayed[key] = waiting
         return self._replayed[key]
 
     def iter_replayed(self) -> Iterator[tuple[Counts, WaitingPods]]:
         """Yield the sets replayed so far with their waiting pods."""
-        yield from ((dict(key), waiting) for key, waiting in self._replayed.items())
+        for frozen_counts, waiting in self._replayed.items():
+            yield dict(frozen_counts), waiting
 
     def get_pools(self, counts: Counts, *, replay_if_needed: bool) -> dict[str, PoolState]:
         """Return the pools of a set with all pods placed.
@@ -106,11 +113,12 @@ class NodeSets:
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
-        """Return whether all pods except `homeless` get a node of the set after every zone loss.
+        """Return whether all pods except `homeless` get a node of the set, also after the loss of any zone if required.
 
         Raises KeyboardInterrupt.
         """
-        if (waiting := self._replayed.get(freeze_counts(counts))) is not None:
+        waiting = self._replayed.get(freeze_counts(counts))
+        if waiting is not None:
             return waiting.keys() <= homeless
         for zone in self._list_losses(counts):
             simulation, positions = self._place_all(counts, zone)
@@ -126,7 +134,7 @@ class NodeSets:
         simulation, outcomes = self._replay(counts, "")
         index = simulation.view.nodes.index
         rows = {
-            name: np.array([index[self.shapes[name].get_node_name(at)] for at in range(number)], np.int64)
+            name: np.array([index[node] for node in map(self.shapes[name].get_node_name, range(number))], np.int64)
             for name, number in counts.items()
             if number
         }
@@ -143,9 +151,13 @@ class NodeSets:
     def _replay(self, counts: Counts, lost_zone: str) -> Replay:
         """Replay a set, after the loss of a zone if one is named. Only the latest replay is cached."""
         key = (freeze_counts(counts), lost_zone)
-        if self._latest is None or self._latest[0] != key:
-            self._latest = (key, _schedule_all(self.build_cluster(counts, lost_zone)))
-        return self._latest[1]
+        if self._latest is not None:
+            latest_key, latest_replay = self._latest
+            if latest_key == key:
+                return latest_replay
+        replay = _schedule_all(self.build_cluster(counts, lost_zone))
+        self._latest = (key, replay)
+        return replay
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_latest": None}  # large, and no other process needs it
@@ -154,12 +166,17 @@ class NodeSets:
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield each waiting pod with the shapes of which one more empty node, in some zone, would take it now."""
+        if not waiting:
+            return
         view = simulation.view
-        next_nodes = list(self._iter_next_nodes(counts, lost_zone)) if waiting else []
+        next_nodes = list(self._iter_next_nodes(counts, lost_zone))
         if not len(view.nodes):
             all_shapes = tuple(dict.fromkeys(name for name, _ in next_nodes))
-            yield from ((view.pods.objects[position].key, all_shapes) for position in waiting)
+            for position in waiting:
+                yield view.pods.objects[position].key, all_shapes
             return
+
+        # Run the cycle of each distinct pod with the next nodes added after the existing ones.
         view_with_next_nodes = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in next_nodes])
         trial = Simulation(simulation.scheduler, view_with_next_nodes, preemption=False)
         takers_by_info: dict[int, tuple[str, ...]] = {}
@@ -167,22 +184,30 @@ class NodeSets:
             number = int(view.pods.info[position])
             if number not in takers_by_info and trial.framework(position) is not None:
                 cycle = trial.run_cycle(position)
-                rows = cycle.passed.rows - len(view.nodes) if cycle.schedulable and not cycle.gated else ()
-                takers_by_info[number] = tuple(dict.fromkeys(next_nodes[row][0] for row in rows if row >= 0))
+                next_indexes: list[int] = []
+                if cycle.schedulable and not cycle.gated:
+                    next_indexes = (cycle.passed.rows - len(view.nodes)).tolist()
+                shape_names = [next_nodes[index][0] for index in next_indexes if index >= 0]
+                takers_by_info[number] = tuple(dict.fromkeys(shape_names))
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
-        """Yield the next node of each shape in each zone. Shapes that are limited to a zone yield only one node."""
+        """Yield the next node of each shape in each zone, except in the lost zone.
+
+        A zone for which a shape has a part of its own is left out unless it is the shape's next zone in turn.
+        """
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
             nodes = islice(shape.iter_nodes(number + len(shape.zones)), number, None)
             for index, node in enumerate(nodes, number):
-                is_sold_by_zone = index > number and (name, shape.get_zone(index)) in self._alone
-                if not (is_sold_by_zone or (lost_zone and shape.get_zone(index) == lost_zone)):
+                zone = shape.get_zone(index)
+                has_part_for_zone = index > number and (name, zone) in self._zones_with_part
+                is_lost = bool(lost_zone) and zone == lost_zone
+                if not has_part_for_zone and not is_lost:
                     yield name, node
 
     def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
-        """Return kube-scheduler's message for each pod that gets no node of the set."""
+        """Return kube-scheduler's message for each of the pods that gets no node of the set."""
         messages: dict[str, str] = {}
         for zone in self._list_losses(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
@@ -192,15 +217,20 @@ class NodeSets:
 
     def _list_losses(self, counts: Counts) -> list[str]:
         """Return the zones that may be lost, starting with "" for no loss."""
-        used = (self.shapes[name] for name, number in counts.items() if number and self.zone_loss)
-        return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
+        if not self.zone_loss:
+            return [""]
+        used_shapes = [self.shapes[name] for name, number in counts.items() if number]
+        return ["", *sorted({zone for shape in used_shapes for zone in shape.zones if zone})]
 
 
 def compute_pools(view: Fork) -> dict[str, PoolState]:
     """Return the state of each pool of the view. Nodes without a pool label are grouped by instance type."""
-    return compute_pool_states(
-        view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
-    )
+
+    def get_pool_name(node: Node) -> str:
+        """Return the node's pool, or its instance type if no label names the pool."""
+        return find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, "")
+
+    return compute_pool_states(view, Pools.of(view, get_pool_name))
 
 
 def freeze_counts(counts: Counts) -> FrozenCounts:

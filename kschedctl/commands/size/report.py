@@ -1,4 +1,4 @@
-"""The report of ``size``: apiVersion kschedctl.dev/v1, kind NodeSizing."""
+"""The report of `size`: apiVersion kschedctl.dev/v1, kind NodeSizing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class SizedShape(Document, frozen=True):
@@ -115,31 +115,42 @@ class NodeSizing(Report, frozen=True):
 
     def _describe_set(self) -> str:
         """Return the number of nodes, their price, and the lower bound, as text."""
-        taken = counted(self.pods - self.homeless, "pod")
+        taken_pods = counted(self.pods - self.homeless, "pod")
+        if not self.nodes and self.pods > self.homeless:
+            return f"No set of nodes was found for {taken_pods}"
         if not self.nodes:
-            return f"No set of nodes was found for {taken}" if self.pods > self.homeless else "No nodes are needed"
-        cost = "" if self.price is None else f" for {self.price:.4f} an hour"
-        at_least = f"{self.bound:.4f}" if self.price is not None else f"{int(self.bound):,}"
+            return "No nodes are needed"
+        if self.price is None:
+            cost = ""
+            lower_bound = f"{int(self.bound):,}"
+        else:
+            cost = f" for {self.price:.4f} an hour"
+            lower_bound = f"{self.bound:.4f}"
         takes = "takes" if self.nodes == 1 else "take"
-        needed = f"{counted(self.nodes, 'node')}{cost} {takes} {taken}"
-        return f"{needed}; at least {at_least} by requests{self._describe_gap()}"
+        node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
+        return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"
 
     def _describe_gap(self) -> str:
-        """Return how far the best set is above the lower bound, in percent, as text."""
-        best = self.nodes if self.price is None else self.price
-        gap = 100 * (best / self.bound - 1) if self.bound else 0.0
+        """Return how far the best set is above the lower bound, in percent, as text; empty if it is hardly above."""
+        cost = self.nodes if self.price is None else self.price
+        gap = 100 * (cost / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
             return ""
-        refuted_text = (
-            f"none of {self.refuted:,} cheaper sets does" if self.refuted > 1 else "the only cheaper set does not"
-        )
-        suffix = f"; {refuted_text}" if self.cheapest and self.refuted else ""
-        return f" ({gap:.0f} % above it{suffix})"
+        refuted = ""
+        if self.cheapest and self.refuted == 1:
+            refuted = "; the only cheaper set does not take them"
+        elif self.cheapest and self.refuted:
+            refuted = f"; none of {self.refuted:,} cheaper sets takes them"
+        return f" ({gap:.0f} % above that{refuted})"
 
     def _describe_exceptions(self) -> str:
-        """Return how many pods get no node and which are not created, as text."""
-        homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
-        return f"{homeless}; not created: {describe_not_created(self.not_created)}" if self.not_created else homeless
+        """Return how many pods get no node and which are not created, as the end of a sentence, empty if none."""
+        text = ""
+        if self.never:
+            text += f"; {counted(self.homeless, 'pod')} {agreeing(self.homeless, 'gets', 'get')} no node"
+        if self.not_created:
+            text += f"; not created: {describe_not_created(self.not_created)}"
+        return text
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""

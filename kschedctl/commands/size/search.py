@@ -27,9 +27,11 @@ from kschedctl.reports.unknown import UnknownKind
 MAX_ROUNDS = 8
 """The number of times nodes are added, each time four times as many if the last ones helped little."""
 MAX_REFILLS = 3
+"""The number of times that nodes are added for the pods that wait after nodes were removed."""
 SLACK = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Shares of cpu and memory that a set keeps free."""
 FINEST_SLACK = 0.01
+"""The precision to which the free share is reduced."""
 NEGLIGIBLE_SHARE = 1e-4
 """The share of a set's cost that is not worth a replay."""
 FILL_TOLERANCE = 0.03
@@ -78,31 +80,37 @@ class SetSearch:
     """The best set so far by starting set, for when the search is interrupted."""
     bound: float = 0.0
     """The cost below which no set exists."""
-    _slack: dict[tuple[SetBasis, float], Counts] = field(default_factory=dict)
-    _probed: FillLevels | None = None
+    _packed: dict[tuple[SetBasis, float], Counts] = field(default_factory=dict)
+    _probed_levels: FillLevels | None = None
 
     def pack_with_slack(self, basis: SetBasis, slack: float) -> Counts:
-        """Return the cheapest nodes for the basis of which a share of cpu and memory stays free."""
-        if (basis, slack) not in self._slack:
-            self._slack[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.shape_names)
-        return self._slack[basis, slack]
+        """Return the cheapest nodes of the basis's shapes that keep a share of cpu and memory free, cached."""
+        if (basis, slack) not in self._packed:
+            self._packed[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.shape_names)
+        return self._packed[basis, slack]
 
     def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
         """Return the fill levels from which the cheapest set follows, or None if no shape is crowded.
 
-        The levels are measured on `counts`, on which the pods wait, and one more node of each shape. Raises
-        KeyboardInterrupt.
+        The levels are measured on `counts`, on which the pods wait, and one more node of each shape. They are measured
+        once for all starting sets. Raises KeyboardInterrupt.
         """
-        if self._probed is None:
+        if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
-            levels = self.measure_fill_levels(add_one_of_each(self.program, counts), waiting)
-            sets = [self.pack_with_slack(level.build_basis(self.program, crowded), 0.0) for level in levels]
-            costs = list(map(self.program.compute_cost, sets))
-            self._probed = levels[costs.index(min(costs))] if levels else None
-        return self._probed
+
+            def compute_cost(levels: FillLevels) -> float:
+                """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
+                return self.program.compute_cost(self.pack_with_slack(levels.build_basis(self.program, crowded), 0.0))
+
+            measured = self.measure_fill_levels(add_one_of_each(self.program, counts), waiting)
+            self._probed_levels = min(measured, key=compute_cost, default=None)
+        return self._probed_levels
 
     def is_crowded(self, counts: Counts) -> bool:
-        """Return whether pods wait because other pods take the room that they need. Raises KeyboardInterrupt."""
+        """Return whether pods wait on a set because other pods take the room that they need. Raises KeyboardInterrupt.
+
+        The result is False if zones may be lost.
+        """
         placeable = [key for key, takers in self.sets.find_waiting(counts).items() if takers]
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
@@ -113,21 +121,32 @@ class SetSearch:
 
 
 def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
-    """Add nodes to the starting set until all pods that can have a node get one."""
-    sets, growth = search.sets, _Growth(search, task.counts)
+    """Add nodes until every placeable pod has one, then reduce the free share of the nodes.
+
+    The result is incomplete, without homeless pods, if the time or the number of rounds does not suffice.
+    """
+    sets = search.sets
+    growth = _Growth(search, task.counts)
     for _ in range(MAX_ROUNDS):
         if task.is_late:
-            return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
+            break
         waiting = sets.find_waiting(growth.counts)
         placeable = {key: takers for key, takers in waiting.items() if takers}
         if not placeable:
-            break
+            homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
+            counts = growth.reduce_slack(task, waiting.keys())
+            return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
         growth.grow(placeable, len(waiting))
-    else:  # what the last set leaves out another one may take
-        return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
-    homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
-    counts = growth.reduce_slack(task, waiting.keys())
-    return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
+    return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
+
+
+class SlackRange(NamedTuple):
+    """The range of shares of cpu and memory that a set may have to keep free."""
+
+    lower: float
+    """A share that does not suffice, as far as is known."""
+    upper: float
+    """The free share of the current set."""
 
 
 class _Growth:
@@ -138,12 +157,19 @@ class _Growth:
     """
 
     def __init__(self, search: SetSearch, start: Counts) -> None:
-        self._search, self._basis = search, SetBasis(search.program, tuple(start))
+        self._search = search
+        self._basis = SetBasis(search.program, tuple(start))
         self.counts = dict(start)
-        self._fewest, self._step = len(search.program.group_of) + 1, 1
-        self._slack: tuple[float, ...] = ()
+        self._fewest_waiting = len(search.program.group_of) + 1
+        """The fewest pods that waited on any set so far."""
+        self._step = 1
+        """The factor by which more nodes are added than the waiting pods need."""
+        self._slack: SlackRange | None = None
+        """The free share of the set, None if the set was not packed with slack."""
         self._filling: FillLevels | None = None
-        self._uncrowded_waiting: int | None = None
+        """The fill levels from which the set was built, None if no shape is crowded."""
+        self._waiting_when_relieved: int | None = None
+        """The number of waiting pods when crowding was relieved last."""
 
     def grow(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
         """Grow the set by one step.
@@ -155,60 +181,84 @@ class _Growth:
             self._add_nodes(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Build a set in which other pods take less of the needed room. Return False if no shape is crowded."""
-        search, crowded = self._search, find_crowded_shapes(self._search.program, waiting)
-        has_improved = self._uncrowded_waiting is None or len(waiting) < self._uncrowded_waiting
-        if not crowded.any() or not has_improved or search.sets.zone_loss:
+        """Build a set in which other pods take less of the needed room.
+
+        Return False, without a change of the set, if no shape is crowded or the last such set did not help.
+        """
+        search = self._search
+        crowded = find_crowded_shapes(search.program, waiting)
+        has_helped = self._waiting_when_relieved is None or len(waiting) < self._waiting_when_relieved
+        if not crowded.any() or not has_helped or search.sets.zone_loss:
             return False
-        self._uncrowded_waiting = len(waiting)
+        self._waiting_when_relieved = len(waiting)
+
+        # Measure how full the other nodes get, at first with a node of each shape and later on the current set.
         if self._filling is None:
             self._filling = search.probe_fill_levels(self.counts, waiting)
         else:
-            levels = search.measure_fill_levels(self.counts, waiting)
-            later = next((level for level in levels if level.needed == self._filling.needed), self._filling)
+            measured = search.measure_fill_levels(self.counts, waiting)
+            later = next((levels for levels in measured if levels.needed == self._filling.needed), self._filling)
             self._filling = self._filling.update_from(later)
         if self._filling is None:
             return False
-        slack = self._slack[1] + FINEST_SLACK if self._slack else 0.0
-        self._basis, self._slack = self._filling.build_basis(search.program, crowded), (-FILL_TOLERANCE, slack)
+
+        slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
+        self._basis = self._filling.build_basis(search.program, crowded)
+        self._slack = SlackRange(-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
 
     def _add_nodes(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
         """Add nodes for the waiting pods, or build the set with more slack if that is cheaper and worked before."""
-        cost, previous_counts = self._search.program.compute_cost, self.counts
-        helped_little = 2 * waiting_count >= self._fewest
-        self._step = 4 * self._step if helped_little and not self._slack else 1
-        self._fewest = min(self._fewest, waiting_count)
+        compute_cost = self._search.program.compute_cost
+        helped_little = 2 * waiting_count >= self._fewest_waiting
+        has_slack = self._slack is not None
+        self._step = 4 * self._step if helped_little and not has_slack else 1
+        self._fewest_waiting = min(self._fewest_waiting, waiting_count)
+
+        # The first possibility: nodes for the waiting pods. The second: the smallest slack that makes the set larger.
         with_more_nodes = self._add_for_waiting(takers_by_pod)
-        slack = next((share for share in SLACK if cost(self._pack_with_slack(share)) > cost(previous_counts)), None)
-        slack_was_useless = helped_little and bool(self._slack)
-        if slack is None or slack_was_useless or cost(with_more_nodes) <= cost(self._pack_with_slack(slack)):
-            self.counts, self._slack = with_more_nodes, ()
+        cost_before = compute_cost(self.counts)
+        larger_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_before)
+        slack = next(larger_slacks, None)
+        if (
+            slack is None
+            or (helped_little and has_slack)
+            or compute_cost(with_more_nodes) <= compute_cost(self._pack_with_slack(slack))
+        ):
+            self.counts = with_more_nodes
+            self._slack = None
         else:
             lower = max((share for share in SLACK if share < slack), default=0.0)
-            self.counts, self._slack = self._pack_with_slack(slack), (lower, slack)
+            self.counts = self._pack_with_slack(slack)
+            self._slack = SlackRange(lower, slack)
 
     def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
         search = self._search
         counts = dict(self.counts)
         max_added = sum(self.counts.values())
-        for name, number in search.packing.pack(search.program.restrict_to(takers_by_pod), counts).items():
+        needed_nodes = search.packing.pack(search.program.restrict_to(takers_by_pod), counts)
+        for name, number in needed_nodes.items():
             counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:
-        """Return a set of the same shapes of which a share stays free."""
+        """Return a set of the same shapes that keeps a share of cpu and memory free."""
         return dict(self._search.pack_with_slack(self._basis, slack))
 
     def reduce_slack(self, task: SearchTask, waiting: Set[str]) -> Counts:
-        """Reduce the free share as long as the same pods get a node, and return the set."""
+        """Reduce the free share by bisection as long as the same pods get a node, and return the set.
+
+        A set without slack is returned as it is.
+        """
         lower, upper = self._slack or (0.0, 0.0)
         while upper - lower > FINEST_SLACK and not task.is_late:
             middle = (lower + upper) / 2
-            if self._search.sets.find_waiting(self._pack_with_slack(middle)).keys() <= waiting:
-                upper, self.counts = middle, self._pack_with_slack(middle)
+            tighter_set = self._pack_with_slack(middle)
+            if self._search.sets.find_waiting(tighter_set).keys() <= waiting:
+                upper = middle
+                self.counts = tighter_set
             else:
                 lower = middle
         return self.counts
@@ -217,22 +267,27 @@ class _Growth:
 def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
-    Nodes added to the starting set are removed first, then the most expensive ones.
+    Nodes added to the starting set are removed first, then the most expensive ones. Each improvement is recorded in
+    `search.best` at once.
     """
     counts = dict(task.counts)
     start = format_counts(task.counts)
     has_improved = True
     while has_improved and not task.is_late:
         has_improved = False
-        for name in sorted(counts, key=lambda name: _removal_sort_key(search, task, counts, name), reverse=True):
+        names = sorted(counts, key=lambda name: _build_removal_key(search, task, counts, name), reverse=True)
+        for name in names:
+            # Remove many nodes at once, and half as many whenever that does not make the set cheaper.
             step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.is_late:
                 fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
-                cheaper_set = _replace_removed(search, fewer_nodes, search.program.compute_cost(counts), task.homeless)
+                cost_limit = search.program.compute_cost(counts)
+                cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
                 if cheaper_set is None:
                     step //= 2
                 else:
-                    counts, has_improved = cheaper_set, True
+                    counts = cheaper_set
+                    has_improved = True
                     search.best[start] = counts
     return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
 
@@ -242,24 +297,34 @@ def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, 
 
     Of the nodes that were added to the starting set, at most half are removed.
     """
-    nodes_in_gap = ceil((search.program.compute_cost(counts) - search.bound) / search.program.compute_cost({name: 1}))
+    gap = search.program.compute_cost(counts) - search.bound
+    nodes_in_gap = ceil(gap / search.program.compute_cost({name: 1}))
     added = counts.get(name, 0) - (task.grown_from or counts).get(name, 0)
-    return min(nodes_in_gap, ceil(added / 2)) if added > 0 else nodes_in_gap
+    if added > 0:
+        return min(nodes_in_gap, ceil(added / 2))
+    return nodes_in_gap
 
 
-def _removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
+def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
     """Return a sort key that is highest for added nodes, then for expensive ones."""
-    added, cost = counts.get(name, 0) - (task.grown_from or {}).get(name, 0), search.program.compute_cost({name: 1})
+    added = counts.get(name, 0) - (task.grown_from or {}).get(name, 0)
+    cost = search.program.compute_cost({name: 1})
     return max(added, 0) * cost, cost
 
 
 def _replace_removed(
     search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
-    """Return the set with nodes for the waiting pods, or None if it does not get cheaper than `cost_limit`."""
-    program, max_waiting = search.program, len(search.program.group_of)
+    """Return the set with nodes added for the waiting pods, or None if it does not get cheaper than `cost_limit`.
+
+    Also return None if more nodes do not help a waiting pod, or if each refill does not at least halve the waiting
+    pods.
+    """
+    program = search.program
+    max_waiting = len(program.group_of)
     for _ in range(MAX_REFILLS):
-        if search.program.compute_cost(counts) > cost_limit - NEGLIGIBLE_SHARE * cost_limit or not any(counts.values()):
+        is_cheaper = program.compute_cost(counts) <= cost_limit - NEGLIGIBLE_SHARE * cost_limit
+        if not is_cheaper or not any(counts.values()):
             return None
         waiting = {key: takers for key, takers in search.sets.find_waiting(counts).items() if key not in homeless}
         if not waiting:

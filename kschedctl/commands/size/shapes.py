@@ -76,9 +76,12 @@ class NodeShape:
     def iter_nodes(self, nodes: int) -> Iterator[Node]:
         """Yield this number of nodes."""
         for number in range(nodes):
-            name, zone = self.get_node_name(number), self.get_zone(number)
+            name = self.get_node_name(number)
+            zone = self.get_zone(number)
             model = self.models[zone]
-            labels = {**model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
+            labels = {**model.metadata.labels, HOSTNAME: name}
+            if zone:
+                labels[ZONE] = zone
             yield replace(model, metadata=ObjectMeta(name, labels=labels))
 
     def get_node_name(self, number: int) -> str:
@@ -95,7 +98,8 @@ class NodeShape:
     def iter_csi_nodes(self, nodes: int) -> Iterator[CSINode]:
         """Yield the CSINodes, which have the volume limits, of this number of nodes."""
         for node in map(self.get_node_name, range(nodes)):
-            yield from (replace(limit, metadata=ObjectMeta(node)) for limit in self.limits)
+            for csi_node in self.limits:
+                yield replace(csi_node, metadata=ObjectMeta(node))
 
 
 def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
@@ -105,18 +109,22 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
     individual_labels = _find_individual_labels(workers)
-    kinds: dict[tuple[object, ...], list[Node]] = {}
+
+    # pool -> kind, which is shared labels and taints -> its nodes
+    kinds_by_pool: dict[str, dict[object, list[Node]]] = {}
     for node in workers:
         labels = node.metadata.labels
-        pool = labels.get(label, "") if label else find_pool(node)
+        pool = (labels.get(label, "") if label else find_pool(node)) or "node"
         shared_labels = tuple(sorted((key, value) for key, value in labels.items() if key not in individual_labels))
-        kinds.setdefault((pool or "node", shared_labels, node.spec.taints), []).append(node)
-    shapes_per_pool = Counter(pool for pool, *_ in kinds)
-    seen: Counter[object] = Counter()
+        kinds = kinds_by_pool.setdefault(pool, {})
+        kinds.setdefault((shared_labels, node.spec.taints), []).append(node)
+
+    # A shape has the name of its pool, with a number if the pool has several kinds of nodes.
     shapes = []
-    for (name, *_), nodes in sorted(kinds.items(), key=lambda kind: str(kind[0][0])):
-        seen[name] += 1
-        shapes.append(_build_shape(cluster, f"{name}.{seen[name]}" if shapes_per_pool[name] > 1 else str(name), nodes))
+    for pool, kinds in sorted(kinds_by_pool.items()):
+        for number, nodes in enumerate(kinds.values(), 1):
+            name = f"{pool}.{number}" if len(kinds) > 1 else pool
+            shapes.append(_build_shape(cluster, name, nodes))
     return shapes
 
 
@@ -134,7 +142,8 @@ def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
         for key, value in node.metadata.labels.items():
             values.setdefault(key, set()).add(value)
     zone_labels = {key for key in values if "zone" in key.rpartition("/")[2]}
-    return {HOSTNAME} | zone_labels | {key for key, number in node_counts.items() if number == len(values[key]) > 1}
+    unique_labels = {key for key, node_count in node_counts.items() if node_count == len(values[key]) > 1}
+    return {HOSTNAME} | zone_labels | unique_labels
 
 
 def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
@@ -156,27 +165,26 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
 
     Raises InputError.
     """
-    types = {sold.name: sold for sold in read_instance_types(instance_types).types}
+    types_by_name = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
+
+    def find_price(model: Node) -> float | None:
+        """Return the price of the node, or None if the catalogue does not have it."""
+        labels = model.metadata.labels
+        return find_node_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
+
     return [
-        replace(
-            shape,
-            prices={
-                zone: find_node_price(model.metadata.labels, types.get(model.metadata.labels.get(INSTANCE_TYPE, "")))
-                or None
-                for zone, model in shape.models.items()
-            },
-        )
-        for shape in shapes
+        replace(shape, prices={zone: find_price(model) for zone, model in shape.models.items()}) for shape in shapes
     ]
 
 
 def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
     """Yield copies of pods so that each workload has `scale` times as many pods, rounded up."""
-    by_owner: dict[object, list[Pod]] = {}
+    pods_by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
-        by_owner.setdefault(find_owner(pod), []).append(pod)
-    for workload_pods in by_owner.values():
-        for number in range(ceil(round(len(workload_pods) * scale, 6)) - len(workload_pods)):
+        pods_by_owner.setdefault(find_owner(pod), []).append(pod)
+    for workload_pods in pods_by_owner.values():
+        new_count = ceil(round(len(workload_pods) * scale, 6))  # rounded first, as 10 * 1.1 is more than 11
+        for number in range(new_count - len(workload_pods)):
             pod = workload_pods[number % len(workload_pods)]
             name = f"{pod.metadata.name}-more-{number + 1}"
             yield replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
@@ -184,15 +192,17 @@ def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
 
 def has_claims(pod: Pod) -> bool:
     """Return whether another pod like this one would need claims that nobody has created."""
-    volumes = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
-    return volumes or bool(pod.spec.resource_claims)
+    if pod.spec.resource_claims:
+        return True
+    return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
 
 
 def drop_pod_relations(pod: Pod) -> Pod:
     """Return the pod without affinity to other pods and spread constraints."""
     affinity = pod.spec.affinity
-    alone = replace(affinity, pod_affinity=None, pod_anti_affinity=None) if affinity else None
-    return replace(pod, spec=replace(pod.spec, affinity=alone, topology_spread_constraints=()))
+    if affinity is not None:
+        affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
+    return replace(pod, spec=replace(pod.spec, affinity=affinity, topology_spread_constraints=()))
 
 
 Place = tuple[str, str]
@@ -208,14 +218,15 @@ def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
 
     A pod gets all places if it fits nowhere on its own but other pods may change that.
     """
-    scheduler, place_by_node = Scheduler(view.cluster), _index_places(shapes)
-    by_info: dict[int, tuple[Place, ...]] = {}
+    scheduler = Scheduler(view.cluster)
+    place_by_node = _index_places(shapes)
+    places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
     for position in np.flatnonzero(view.node < 0).tolist():
         number = int(view.pods.info[position])
-        if number not in by_info:
-            by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_by_node)
-        places[view.pods.objects[position].key] = by_info[number]
+        if number not in places_by_info:
+            places_by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_by_node)
+        places[view.pods.objects[position].key] = places_by_info[number]
     return places
 
 
@@ -229,7 +240,10 @@ def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
 
 
 def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str, Place]) -> tuple[Place, ...]:
-    """Return the places where one pod can run, judged without other pods."""
+    """Return the places where one pod can run, judged without other pods.
+
+    All places are returned if the pod fits somewhere only without its relations to other pods.
+    """
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
@@ -249,22 +263,21 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
     turn.
     """
     all_zones = {name: frozenset(shape.zones) for name, shape in shapes.items()}
-    needed: dict[str, set[str]] = {}
+    needed_zones: dict[str, set[str]] = {}
     for pod_places in frozenset(places.values()):
-        zones: dict[str, set[str]] = {}
+        zones_by_shape: dict[str, set[str]] = {}
         for name, zone in pod_places:
-            zones.setdefault(name, set()).add(zone)
-        for name, possible_zones in zones.items():
+            zones_by_shape.setdefault(name, set()).add(zone)
+        for name, possible_zones in zones_by_shape.items():
             if possible_zones < all_zones[name]:
-                needed.setdefault(name, set()).update(possible_zones)
-    return {
-        **shapes,
-        **{
-            (zone_shape := shape.limit_to_zone(zone)).name: zone_shape
-            for name, shape in shapes.items()
-            for zone in sorted(needed.get(name, ()))
-        },
-    }
+                needed_zones.setdefault(name, set()).update(possible_zones)
+
+    all_shapes = dict(shapes)
+    for name, shape in shapes.items():
+        for zone in sorted(needed_zones.get(name, ())):
+            zone_shape = shape.limit_to_zone(zone)
+            all_shapes[zone_shape.name] = zone_shape
+    return all_shapes
 
 
 def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
@@ -272,9 +285,12 @@ def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:
-            shapes_by_place.setdefault((shape.base_name or name, zone), []).append(name)
-    shapes_by_places = {
-        pod_places: tuple(dict.fromkeys(name for place in pod_places for name in shapes_by_place[place]))
-        for pod_places in set(places.values())
-    }
-    return {pod: shapes_by_places[pod_places] for pod, pod_places in places.items()}
+            place = (shape.base_name or name, zone)
+            shapes_by_place.setdefault(place, []).append(name)
+
+    # Many pods have the same places.
+    takers_by_places: dict[tuple[Place, ...], tuple[str, ...]] = {}
+    for pod_places in set(places.values()):
+        names = dict.fromkeys(name for place in pod_places for name in shapes_by_place[place])
+        takers_by_places[pod_places] = tuple(names)
+    return {pod: takers_by_places[pod_places] for pod, pod_places in places.items()}

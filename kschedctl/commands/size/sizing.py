@@ -52,9 +52,9 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
 
 NEVER = float("inf")
-NOT_YET = "no node of this set; the search ended before there was one that takes it"
+NOT_YET = "no node in this set; the search ended before it found a set that takes the pod"
 MIN_SOLVER_SECONDS = 8.0
-"""The minimum time for one program of the solver, without which nothing starts."""
+"""The minimum time for one program of the solver, without which there is no starting set."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,18 @@ def size_cluster(
 
     `not_created` are pods of manifests that the API server would deny.
     """
-    pods = [recreate_pod(pod) for pod in cluster.pods if _is_placed_anew(pod)]
+    pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
     additional_pods = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
-    sizing = _Sizing(
-        add_pods(empty_cluster, [*pods, *additional_pods]), {shape.name: shape for shape in shapes}, wishes, workers
-    )
+    all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
+    sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, wishes, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_doubts(pods, wishes)), before)
     return structs.replace(report, not_created=tuple(not_created))
 
 
-def _is_placed_anew(pod: Pod) -> bool:
+def _needs_node(pod: Pod) -> bool:
     """Return whether the pod needs a node: it runs on or waits for one, and does not come with one."""
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
@@ -146,21 +145,21 @@ class _Sizing:
     """The unread kinds that replays depend on."""
 
     def __post_init__(self) -> None:
-        self.all_pods = len(self.cluster.pods)
-        self._until = time.time() + self.wishes.seconds
-        self.packing = (
-            SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4)) if highs.is_available() else PlainPacking()
-        )
-        self._one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
-        self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_a_zone)).view
+        self.pod_count = len(self.cluster.pods)
+        self._deadline = time.time() + self.wishes.seconds
+        self.packing: SolvedPacking | PlainPacking = PlainPacking()
+        if highs.is_available():
+            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4))
+        self._one_per_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
+        self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_per_zone)).view
         self.search: SetSearch | None = None
 
     @property
     def uses_prices(self) -> bool:
         """Whether sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
-        return not self.wishes.by_nodes and all(
-            price is not None for shape in self.shapes.values() for price in shape.prices.values()
-        )
+        if self.wishes.by_nodes:
+            return False
+        return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())
 
     def run(self, progress: Progress) -> None:
         """Search for sets that take all placeable pods, then for cheaper ones."""
@@ -174,26 +173,32 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Use the replayed set that takes the most pods. This is the answer if no set takes all of them."""
-        replayed = sorted(sets.iter_replayed(), key=lambda entry: (len(entry[1]), self._build_set(entry[0]).cost))
-        for counts, waiting in replayed[:1]:
-            self.sets.append(self._build_set(counts))
-            self.homeless |= dict.fromkeys(waiting, NOT_YET)
+        """Use the replayed set that takes the most pods, the cheapest of several. Do nothing if none was replayed.
+
+        This set is the answer if no set takes all pods.
+        """
+        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
+        if not replayed_sets:
+            return
+        fullest_set, waiting = min(replayed_sets, key=lambda entry: (len(entry[1]), entry[0].cost))
+        self.sets.append(fullest_set)
+        self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
     def _exclude_unplaceable_pods(self) -> None:
-        """Find the shapes that take each pod, and exclude the pods that no shape takes. Raises KeyboardInterrupt."""
+        """Find the shapes that take each pod, and exclude the pods that no shape takes. Raises KeyboardInterrupt.
+
+        Shapes are split into zones in which some pod has to be.
+        """
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places(self.view, self.shapes)
         self.shapes = split_by_zone(self.shapes, places)
         self.takers = find_takers(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
         if unplaceable:
-            cluster_of_unplaceable = replace(
-                self.cluster, pods=PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
-            )
-            self._exclude_pods(
-                unplaceable, explain_unplaced(sets.build_cluster(self._one_a_zone, cluster=cluster_of_unplaceable))
-            )
+            unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
+            cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
+            cluster_with_nodes = sets.build_cluster(self._one_per_zone, cluster=cluster_of_unplaceable)
+            self._exclude_pods(unplaceable, explain_unplaced(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
         """Propose sets, grow them until they take all pods, and make them cheaper. Raises KeyboardInterrupt.
@@ -203,14 +208,14 @@ class _Sizing:
         search = self.search = self._build_search()
         plain_starts = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain_starts.bound
-        crowded = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
+        crowded_names = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
+
         solver_starts = search.packing.propose_starts(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
         done = progress.begin("Sets of nodes", 2 * len(solver_starts.sets))
-        starts = sorted(
-            solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded
-        )  # what is wrong there is known
+        # A crowded set comes first, since its replay has shown already which nodes it lacks.
+        starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
         complete_sets = self._grow_starts(search, starts, done)
         if complete_sets and not self.interrupted:
             self._improve_sets(search, complete_sets, done)
@@ -235,50 +240,64 @@ class _Sizing:
 
         The first start has unlimited time, the others have half of the search time.
         """
-        half_time = self._until - self.wishes.seconds / 2
+        half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
         results = run_all(grow_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
-        finished = [result for result in results.completed if result.homeless is not None]
-        homeless = min((result.homeless or {} for result in finished), key=len, default={})
-        self.homeless |= homeless
-        fullest = [
-            result for result in finished if result.homeless is not None and result.homeless.keys() <= homeless.keys()
-        ]
+
+        # The pods without a node are those of the set that leaves out the fewest. Other sets must not leave out more.
+        homeless_by_set = [(result, result.homeless) for result in results.completed if result.homeless is not None]
+        fewest_homeless = min((homeless for _, homeless in homeless_by_set), key=len, default={})
+        self.homeless |= fewest_homeless
+        fullest = [result for result, homeless in homeless_by_set if homeless.keys() <= fewest_homeless.keys()]
         self.sets += [self._build_set(result.counts) for result in fullest]
         return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
-        """Search for cheaper variants of the sets, best set first."""
+        """Search for cheaper variants of the sets, best set first, and append them to `self.sets`."""
         homeless = frozenset(self.homeless)
-        tasks = [SearchTask(result.counts, self._until, homeless, result.grown_from) for result in sets]
+        tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
         results = run_all(improve_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        better = [result.counts for result in results.completed]
-        self.sets += [self._build_set(counts) for counts in (*better, *search.best.values())]
+        improved_counts = [result.counts for result in results.completed]
+        self.sets += [self._build_set(counts) for counts in (*improved_counts, *search.best.values())]
         self.unknown += [result.unknown for result in results.completed]
         self.tried = sum(result.complete for result in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Replay all sets that might cost less than the best one, until time is up."""
-        best = self._rank_sets()[0].cost
-        cheaper = enumerate_cheaper_sets(search.program, cuts, self.bound, best)
-        if cheaper is None:
+        """Replay all sets that might cost less than the best one, until time is up.
+
+        Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
+        nothing if there are too many cheaper sets.
+        """
+        best_cost = self._rank_sets()[0].cost
+        candidates = enumerate_cheaper_sets(search.program, cuts, self.bound, best_cost)
+        if candidates is None:
             return
-        priced = ((self._build_set(counts).cost, counts) for counts in cheaper)
-        costs = sorted((entry for entry in priced if entry[0] < best), key=lambda entry: entry[0])
-        done = progress.begin("Cheaper sets of nodes", len(costs))
-        check = OptimalityCheck(costs, lambda sets: self._replay_sets(search, sets, done))
+        # The program prices each node where it is cheapest, so some candidates cost more than it says.
+        costs_and_counts = [(self._build_set(counts).cost, counts) for counts in candidates]
+        cheaper_sets = [(cost, counts) for cost, counts in costs_and_counts if cost < best_cost]
+        cheaper_sets.sort(key=lambda entry: entry[0])
+
+        done = progress.begin("Cheaper sets of nodes", len(cheaper_sets))
+        check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
         check.search()
-        self.is_optimal, self.refuted = check.is_closed, len(check.refuted)
+        self.is_optimal = check.has_refuted_all
+        self.refuted = len(check.refuted)
         if check.best is not None:
             self.sets.append(self._build_set(check.best))
-        self.proven = max(self.bound, self._rank_sets()[0].cost if self.is_optimal else costs[check.first][0])
+
+        # All sets that cost less than this were refuted.
+        if self.is_optimal:
+            proven = self._rank_sets()[0].cost
+        else:
+            proven, _ = cheaper_sets[check.first_open]
+        self.proven = max(self.bound, proven)
 
     def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
-        """Replay sets and return, for each one, whether it takes all pods."""
-        tasks = [SearchTask(counts, self._until, frozenset(self.homeless)) for counts in sets]
+        """Replay sets, and return for each set whether it takes all pods. Fewer are returned after an interrupt."""
+        tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
         results = run_all(try_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         return results.completed
@@ -292,13 +311,16 @@ class _Sizing:
 
     def _get_cost_per_node(self, name: str) -> float:
         """Return the lowest price of a node of the shape, or 1.0 if nodes are counted."""
-        known_prices = [price for price in self.shapes[name].prices.values() if price is not None]
-        return min(known_prices) if self.uses_prices else 1.0
+        if not self.uses_prices:
+            return 1.0
+        return min(price for price in self.shapes[name].prices.values() if price is not None)
 
     def _build_set(self, counts: Counts) -> NodeSet:
         """Return the node set with these numbers of nodes, and its cost."""
-        prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
-        cost = sum(price or 0.0 for price in prices) if self.uses_prices else float(sum(counts.values()))
+        cost = float(sum(counts.values()))
+        if self.uses_prices:
+            prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
+            cost = sum(price or 0.0 for price in prices)
         return NodeSet(dict(counts), cost)
 
     # -- the report --------------------------------------------------------------------------------------------------
@@ -309,7 +331,7 @@ class _Sizing:
         best = sets[0] if sets else NodeSet({}, 0.0)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
-            pods=self.all_pods,
+            pods=self.pod_count,
             nodes=best.nodes,
             price=best.cost if self.uses_prices and sets else None,
             bound=self.bound if self.uses_prices else float(ceil(self.bound - 1e-9)),
@@ -339,14 +361,17 @@ class _Sizing:
         if not (before and counts and self.search):
             return ()
         after = self.search.sets.get_pools(counts, replay_if_needed=not self.interrupted)
-        return compare_pool_states(before, after) if after else ()
+        if not after:
+            return ()
+        return compare_pool_states(before, after)
 
     def _rank_sets(self) -> list[NodeSet]:
         """Return the best set of each combination of shapes, best first."""
-        best: dict[frozenset[str], NodeSet] = {}
+        best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
-            best.setdefault(frozenset(_count_by_shape(node_set, self.shapes)), node_set)
-        return list(best.values())
+            shape_names = frozenset(_count_by_shape(node_set, self.shapes))
+            best_by_shapes.setdefault(shape_names, node_set)
+        return list(best_by_shapes.values())
 
     def _build_basis(self, doubtful: bool) -> ClusterBasis:
         """Return what the replays depend on. `doubtful` says that doubts leave the answer undecided."""
@@ -359,43 +384,45 @@ class _Sizing:
         for name, parts in _count_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
-                shape = self.shapes[part]
-                zones.update(shape.get_zone(index) for index in range(number) if shape.get_zone(index))
+                node_zones = map(self.shapes[part].get_zone, range(number))
+                zones.update(zone for zone in node_zones if zone)
             prices = [self.shapes[part].compute_price(number) for part, number in parts.items()]
-            price = None if None in prices else sum(part_price for part_price in prices if part_price is not None)
-            yield SizedShape(name, sum(parts.values()), dict(sorted(zones.items())), price, self.shapes[name].like)
+            known_prices = [price for price in prices if price is not None]
+            total_price = sum(known_prices) if len(known_prices) == len(prices) else None
+            node_count = sum(parts.values())
+            yield SizedShape(name, node_count, dict(sorted(zones.items())), total_price, self.shapes[name].like)
 
     def _build_alternative(self, node_set: NodeSet) -> SizingAlternative:
         """Build the report about one set, with the shares of cpu and memory that pods request."""
         assert self.search is not None
         program = self.search.program
         nodes = np.array([node_set.counts.get(name, 0) for name in program.names])
-        requested, offered = program.sum_requests(program.pods), nodes @ program.offered
-        columns = {name: self.view.resources[name] for name in (CPU, MEMORY)}
-        shares = {
-            name: float(100 * requested[column] / offered[column])
-            for name, column in columns.items()
-            if offered[column]
-        }
+        requested = program.sum_requests(program.pods)
+        offered = nodes @ program.offered
+
+        def compute_percentage(resource: str) -> float:
+            """Return the requested share of a resource in percent, 0 if the set offers none."""
+            column = self.view.resources[resource]
+            return float(100 * requested[column] / offered[column]) if offered[column] else 0.0
+
         nodes_by_shape = {name: sum(parts.values()) for name, parts in _count_by_shape(node_set, self.shapes).items()}
-        words = ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items())
-        price = node_set.cost if self.uses_prices else None
         return SizingAlternative(
-            words,
+            ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items()),
             len(nodes_by_shape),
             nodes=node_set.nodes,
-            price=price,
-            cpu=shares.get(CPU, 0.0),
-            memory=shares.get(MEMORY, 0.0),
+            price=node_set.cost if self.uses_prices else None,
+            cpu=compute_percentage(CPU),
+            memory=compute_percentage(MEMORY),
         )
 
 
 def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
     """Return the number of nodes by shape and, within the shape, by part: the whole shape or a single zone."""
-    by_shape: dict[str, dict[str, int]] = {}
+    counts_by_shape: dict[str, dict[str, int]] = {}
     for name, number in node_set.counts.items():
-        by_shape.setdefault(shapes[name].base_name or name, {})[name] = number
-    return by_shape
+        shape_counts = counts_by_shape.setdefault(shapes[name].base_name or name, {})
+        shape_counts[name] = number
+    return counts_by_shape
 
 
 def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
@@ -408,10 +435,10 @@ def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
 
 
 def _iter_doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
-    """Yield the reasons why the answer may be wrong: claims that nobody knows, and devices of new nodes."""
-    claiming = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
-    devices = sum(bool(pod.spec.resource_claims) for pod in pods)
-    if claiming:
-        yield f"{counted(claiming, 'pod')} with claims: nobody knows the claims of more, so none are added"
-    if devices:
-        yield f"{counted(devices, 'pod')} with ResourceClaims: the devices of new nodes are not known"
+    """Yield the reasons why the answer may be wrong: unknown claims of additional pods, and devices of new nodes."""
+    claiming_pods = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
+    pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)
+    if claiming_pods:
+        yield f"{counted(claiming_pods, 'pod')} with claims: not scaled, since the claims of more pods are unknown"
+    if pods_with_devices:
+        yield f"{counted(pods_with_devices, 'pod')} with ResourceClaims: the devices of new nodes are unknown"

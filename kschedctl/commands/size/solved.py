@@ -70,16 +70,21 @@ class SolvedPacking:
         With one main shape every pod finds its place even though kube-scheduler does not put each pod where the program
         would. With several, pods that fit anywhere fill nodes meant for pods that are bound to one shape.
         """
-        plain_starts, cuts = PlainPacking().propose_starts(program), find_cuts(program, self.seconds)
+        plain_starts = PlainPacking().propose_starts(program)
+        cuts = find_cuts(program, self.seconds)
         unlimited = self._solve(program, cuts=cuts)
         if unlimited is None:
             return plain_starts
-        limited_sets, shape_count = list[Counts](), len(unlimited.counts)
-        for max_shapes in range(1, min(shape_count, MAX_LIMITED_KINDS + 1)):
-            if len(limited_sets) < MAX_LIMITED_SETS and (
-                limited := self._solve(program, max_shapes=max_shapes, cuts=cuts)
-            ):
+
+        limited_sets: list[Counts] = []
+        for max_shapes in range(1, min(len(unlimited.counts), MAX_LIMITED_KINDS + 1)):
+            if len(limited_sets) == MAX_LIMITED_SETS:
+                break
+            limited = self._solve(program, max_shapes=max_shapes, cuts=cuts)
+            if limited is not None:
                 limited_sets.append(limited.counts)
+
+        # Mix solved and plain sets, cheap sets of few shapes first, and leave out duplicates.
         max_cost = MAX_COST_RATIO * program.compute_cost(unlimited.counts)
         limited_sets.sort(key=lambda counts: program.compute_cost(counts) > max_cost)
         solved_sets = [*limited_sets, unlimited.counts]
@@ -109,13 +114,13 @@ class SolvedPacking:
         groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(groups):
             return Solution({}, 0.0)
-        takes = program.takes if takes is None else takes
+        if takes is None:
+            takes = program.takes
         is_undominated = program.find_undominated(takes[groups])
         if not takes[groups][:, is_undominated].any(axis=1).all():
             return None
-        return _MixedProgram(program, groups, np.flatnonzero(is_undominated), takes).solve(
-            self.seconds, max_shapes, cuts
-        )
+        mixed_program = _MixedProgram(program, groups, np.flatnonzero(is_undominated), takes)
+        return mixed_program.solve(self.seconds, max_shapes, cuts)
 
 
 class _MixedProgram:
@@ -127,7 +132,8 @@ class _MixedProgram:
 
     def __init__(self, program: PackingProgram, groups: Indexes, shapes: Indexes, takes: Bools) -> None:
         self.program, self.groups, self.shapes = program, groups, shapes
-        self.group, self.shape = np.nonzero(takes[np.ix_(groups, shapes)])  # (V,) each
+        # The group and the shape of each pair, (V,) each, as positions in `groups` and `shapes`.
+        self.group, self.shape = np.nonzero(takes[np.ix_(groups, shapes)])
         self.sparse: Any = import_module("scipy.sparse")
 
     def solve(self, seconds: float, max_shapes: int, cuts: Sequence[Cut]) -> Solution | None:
@@ -135,6 +141,7 @@ class _MixedProgram:
 
         `max_shapes` limits the number of shapes, 0 is no limit.
         """
+        # The variables in order: pods of pairs, nodes of shapes, and whether each shape is used.
         pairs, shapes = len(self.group), len(self.shapes)
         costs = self.program.costs[self.shapes]
         is_integer = np.concatenate((np.zeros(pairs), np.ones(shapes), np.ones(shapes)))
@@ -152,19 +159,19 @@ class _MixedProgram:
         if solution is None:
             return None
         nodes = np.rint(solution.x[pairs : pairs + shapes]).astype(int).tolist()
-        names = [self.program.names[at] for at in self.shapes.tolist()]
+        names = [self.program.names[shape] for shape in self.shapes.tolist()]
         counts = {name: number for name, number in zip(names, nodes, strict=True) if number}
         return Solution(counts, solution.bound * (1 - SLACK))
 
     def _iter_constraints(self, max_shapes: int, cuts: Sequence[Cut]) -> Any:
         """Yield all constraints: each pod has a node, no node is overfull, and the cuts and limits are satisfied."""
         pods = self.program.pods[self.groups]
-        yield self._build_constraint(
-            self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), 0), pods, pods
-        )
+        pods_of_groups = self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0)
+        yield self._build_constraint(pods_of_groups, pods, pods)
         for measure in self.program.measures:
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
-            yield self._build_constraint(self._build_rows(self.shape, len(self.shapes), shares, -1), -np.inf, 0)
+            overfull = self._build_rows(self.shape, len(self.shapes), shares, node_coefficient=-1)
+            yield self._build_constraint(overfull, -np.inf, 0)
         yield from self._iter_exclusion_constraints()
         yield from self._iter_cut_constraints(cuts)
         if max_shapes:
@@ -181,23 +188,28 @@ class _MixedProgram:
         """Yield a constraint per group and shape: at most one pod per node if pods of the group cannot share a node."""
         pairs = np.flatnonzero(self.program.apart[self.groups][self.group])
         if len(pairs):
+            # The pods of the pair minus the nodes of its shape are at most 0.
             ones, rows = np.ones(len(pairs)), np.arange(len(pairs))
+            values = np.concatenate((ones, -ones))
             columns = np.concatenate((pairs, len(self.group) + self.shape[pairs]))
-            yield self._build_constraint(
-                self._build_matrix(np.concatenate((ones, -ones)), np.tile(rows, 2), columns, len(pairs)), -np.inf, 0
-            )
+            matrix = self._build_matrix(values, np.tile(rows, 2), columns, len(pairs))
+            yield self._build_constraint(matrix, -np.inf, 0)
 
     def _iter_shape_limits(self, max_shapes: int) -> Any:
         """Yield the constraints that limit the number of shapes of which nodes are bought."""
         pairs, shapes = len(self.group), len(self.shapes)
         rows, ones = np.arange(shapes), np.ones(shapes)
+
+        # A shape has nodes only if it is used.
         max_nodes = self.program.count_nodes_if_alone(self.program.pods)[self.shapes]
+        values: Table = np.concatenate((ones, -max_nodes))
         columns = np.concatenate((pairs + rows, pairs + shapes + rows))
-        bounded = self._build_matrix(np.concatenate((ones, -max_nodes)), np.tile(rows, 2), columns, shapes)
-        yield self._build_constraint(bounded, -np.inf, 0)
-        yield self._build_constraint(
-            self._build_matrix(ones, np.zeros(shapes), pairs + shapes + rows, 1), 0, max_shapes
-        )
+        nodes_of_unused = self._build_matrix(values, np.tile(rows, 2), columns, shapes)
+        yield self._build_constraint(nodes_of_unused, -np.inf, 0)
+
+        # At most `max_shapes` shapes are used.
+        used_shapes = self._build_matrix(ones, np.zeros(shapes), pairs + shapes + rows, 1)
+        yield self._build_constraint(used_shapes, 0, max_shapes)
 
     def _build_rows(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
         """Build a row for each group or shape from values for the pods.
@@ -226,12 +238,13 @@ sum of requests is a good enough bound.
 MAX_ROUNDS = 200
 """The maximum number of rounds of column generation."""
 TINY = 1e-9
+"""Prices of pods below this count as 0."""
 SECONDS_PER_PATTERN = 1.0
 """The time limit for the search for one pattern."""
 
 
 def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
-    """Find a cut for each dual price of pods within the given time. Large programs have none."""
+    """Find a cut for each dual price of pods within the given time, or no cuts for a large program."""
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
     is_undominated = program.find_undominated(program.takes[groups])
     if not len(groups) or len(groups) * int(is_undominated.sum()) > MAX_PAIRS:
@@ -278,9 +291,9 @@ class _PatternSearch:
         self.offered = program.offered[self.shapes].astype(np.float64)
         self.takes = program.takes[np.ix_(self.groups, self.shapes)]
         self.price = program.costs[self.shapes]
-        self.most = np.where(program.apart[self.groups], 1.0, self.pods)
+        self.max_pods = np.where(program.apart[self.groups], 1.0, self.pods)
 
-    def iter_cuts(self, until: float) -> Iterator[tuple[Table, float]]:
+    def iter_cuts(self, deadline: float) -> Iterator[tuple[Table, float]]:
         """Yield a cut for each round: the worth of the shapes (K,) and what a set must be worth at least."""
         self._add_single_group_patterns()
         for _ in range(MAX_ROUNDS):
@@ -288,16 +301,18 @@ class _PatternSearch:
             if pod_prices is None:
                 return
             best_patterns = [self._find_best_pattern(shape, pod_prices) for shape in range(len(self.shapes))]
-            worth = np.array([bound for _, bound in best_patterns])
+            worth = np.array([upper_bound for _, upper_bound in best_patterns])
             yield worth, float(pod_prices @ self.pods)
+
+            # Add the patterns that are worth more than their node costs.
             improving = [
-                shape
+                (shape, pattern)
                 for shape, (pattern, _) in enumerate(best_patterns)
                 if pattern @ pod_prices > self.price[shape] + 1e-6
             ]
-            for shape in improving:
-                self._add_pattern(best_patterns[shape][0], shape)
-            if not improving or time.monotonic() > until:
+            for shape, pattern in improving:
+                self._add_pattern(pattern, shape)
+            if not improving or time.monotonic() > deadline:
                 return
 
     def _add_single_group_patterns(self) -> None:
@@ -305,7 +320,7 @@ class _PatternSearch:
         for shape in range(len(self.shapes)):
             with np.errstate(divide="ignore", invalid="ignore"):
                 fitting = np.where(self.requested > 0, self.offered[shape] // self.requested, np.inf).min(axis=1)
-            number = np.where(self.takes[:, shape], np.minimum(fitting, self.most), 0)
+            number = np.where(self.takes[:, shape], np.minimum(fitting, self.max_pods), 0)
             for group in np.flatnonzero(number).tolist():
                 self._add_pattern(np.eye(len(self.groups))[group] * number[group], shape)
 
@@ -324,20 +339,22 @@ class _PatternSearch:
         pattern = np.zeros(len(self.groups))
         if not len(groups):
             return pattern, 0.0
+
+        # Fill a node with the most valuable pods. Requests are shares of the node, since amounts of memory are too
+        # large for the solver.
         requested = self.requested[groups]
         limits = np.maximum(self.offered[shape], 1.0)
-        shares = (requested / limits).T[
-            requested.any(axis=0)
-        ]  # of a node: amounts of memory are too large for the solver
-        max_pods, ones = self.most[groups], np.ones(len(groups))
+        is_requested = requested.any(axis=0)
+        shares = (requested / limits).T[is_requested]
         solution = solve_mixed_program(
-            -pod_prices[groups],
-            max_pods,
-            ones,
+            -pod_prices[groups],  # the solver minimizes
+            self.max_pods[groups],
+            np.ones(len(groups)),
             [build_upper_limits(shares, np.ones(len(shares)))],
             seconds=SECONDS_PER_PATTERN,
         )
         if solution is None:
-            return pattern, float(pod_prices[groups] @ self.most[groups])
+            return pattern, float(pod_prices[groups] @ self.max_pods[groups])
         pattern[groups] = np.rint(solution.x)
-        return pattern, max(-solution.bound, float(pattern @ pod_prices))
+        upper_bound = max(-solution.bound, float(pattern @ pod_prices))
+        return pattern, upper_bound

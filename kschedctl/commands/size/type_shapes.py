@@ -44,6 +44,7 @@ from kschedctl.commands.size.shapes import NodeShape
 NODES = "nodes"
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _ANY_TIME = "1970-01-01T00:00:00Z"
+"""The time for NodePools of a cluster that was not read at a known time."""
 
 
 def build_type_shapes(
@@ -55,14 +56,19 @@ def build_type_shapes(
     Nodes also get `node_labels`. Raises InputError.
     """
     catalog = read_instance_types(instance_types)
+    launchable_types: list[_LaunchableType] = []
     if cluster.karpenter_node_pools:
-        launchable = [
-            launched for template in _build_templates(cluster, catalog) for launched in _iter_launchable_types(template)
-        ]
+        for template in _build_templates(cluster, catalog):
+            launchable_types += _iter_launchable_types(template)
     else:
-        launchable = [_LaunchableType(t.name, t, t.requirements, t.offerings) for t in catalog.types]
+        for instance_type in catalog.types:
+            launchable_types.append(
+                _LaunchableType(
+                    instance_type.name, instance_type, instance_type.requirements, offerings=instance_type.offerings
+                )
+            )
     zone_keys = _find_zone_labels(cluster)
-    shapes = (_build_shape(cluster, launched, node_labels, zone_keys) for launched in launchable)
+    shapes = [_build_shape(cluster, launchable, node_labels, zone_keys) for launchable in launchable_types]
     return [shape for shape in shapes if shape is not None]
 
 
@@ -71,7 +77,6 @@ class _LaunchableType(NamedTuple):
 
     name: str
     instance_type: InstanceType
-    """The instance type."""
     requirements: Requirements
     """The requirements on the labels of its nodes."""
     offerings: Sequence[Offering]
@@ -84,17 +89,18 @@ class _LaunchableType(NamedTuple):
 
         These are the offerings on demand if there are any, and none that are reserved.
         """
-        offerings = [
+        available = [
             offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED
         ]
-        offerings = [offering for offering in offerings if offering.capacity_type == ON_DEMAND] or offerings
-        return sorted(offerings, key=lambda offering: -offering.price)
+        on_demand = [offering for offering in available if offering.capacity_type == ON_DEMAND]
+        return sorted(on_demand or available, key=lambda offering: -offering.price)
 
 
 def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
     """Return the templates of the NodePools that launch nodes."""
-    now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
-    return KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), now or _ANY_TIME).pools.templates
+    read_at = cluster.provenance.read_at if cluster.provenance else ""
+    setting = KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), read_at or _ANY_TIME)
+    return setting.pools.templates
 
 
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
@@ -103,9 +109,8 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
     is_compatible = columns.find_offerings_meeting(template.requirements)
     for index in np.flatnonzero(template.options).tolist():
         instance_type = columns.types[index]
-        offerings = [
-            columns.offerings[offering] for offering in np.flatnonzero(is_compatible & (columns.type_of == index))
-        ]
+        compatible_offerings = np.flatnonzero(is_compatible & (columns.type_of == index)).tolist()
+        offerings = [columns.offerings[offering] for offering in compatible_offerings]
         requirements = template.requirements.plus(instance_type.requirements)
         name = f"{template.name}-{instance_type.name}"
         yield _LaunchableType(
@@ -128,8 +133,10 @@ def _build_shape(
     offerings = launched.list_offerings()
     if not offerings:
         return None
-    by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
-    prices: dict[str, float | None] = dict(sorted(by_zone.items()))
+    # The cheapest offering comes last, so that its price remains for the zone.
+    price_by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
+    prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
+
     fixed_labels = {
         key: requirement.any()
         for key, requirement in launched.requirements.items()
@@ -141,29 +148,29 @@ def _build_shape(
     capacity: Resources = {name: str(amount) for name, amount in launched.instance_type.capacity.items()}
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in launched.taints)
     spec, status = NodeSpec(taints=taints), NodeStatus(allocatable, capacity)
-    models = {
-        zone: Node(
-            ObjectMeta(launched.name, labels=labels | dict.fromkeys(zone_keys if zone else (), zone)), spec, status
-        )
-        for zone in prices
-    }
+    models = {}
+    for zone in prices:
+        zone_labels = dict.fromkeys(zone_keys, zone) if zone else {}
+        models[zone] = Node(ObjectMeta(launched.name, labels=labels | zone_labels), spec, status)
     daemons = tuple(iter_daemon_pods(next(iter(models.values())), cluster.daemon_sets))
     return NodeShape(launched.name, models, prices, daemons)
 
 
 def _find_zone_labels(cluster: Cluster) -> set[str]:
     """Return the labels that name the zone on every node that has them, such as those of CSI drivers."""
-    keys = {key for node in cluster.nodes for key in node.metadata.labels if "zone" in key.rpartition("/")[2]}
-    labels = [node.metadata.labels for node in cluster.nodes]
-    return {
-        key
-        for key in keys
-        if all(key not in node_labels or node_labels[key] == node_labels.get(ZONE) for node_labels in labels)
-    }
+    labels_by_node = [node.metadata.labels for node in cluster.nodes]
+    keys = {key for labels in labels_by_node for key in labels if "zone" in key.rpartition("/")[2]}
+
+    def always_names_zone(key: str) -> bool:
+        """Return whether the label has the node's zone as its value on every node that has it."""
+        return all(key not in labels or labels[key] == labels.get(ZONE) for labels in labels_by_node)
+
+    return {key for key in keys if always_names_zone(key)}
 
 
 def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
     """Yield a warning for each resource of a NodePool whose limit the set exceeds."""
+    # pool -> what its nodes have of each resource, in thousandths
     used_by_pool: dict[str, Counter[str]] = {}
     for name, number in counts.items():
         model = next(iter(shapes[name].models.values()))
@@ -172,7 +179,11 @@ def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeSha
         for resource, amount in model.status.capacity.items():
             amounts[resource] += number * parse_milli_value(amount)
     for pool in pools:
+        name = pool.metadata.name
+        used = used_by_pool.get(name, Counter())
         for resource, limit in (pool.spec.limits or {}).items():
-            if used_by_pool.get(pool.metadata.name, Counter())[resource] > parse_milli_value(limit):
-                problem = f'NodePool "{pool.metadata.name}" may have {limit} {resource}, and these nodes have more'
-                yield f"{problem}: sets within its limits were not looked for"
+            if used[resource] > parse_milli_value(limit):
+                yield (
+                    f'NodePool "{name}" is limited to {limit} {resource}, and these nodes exceed that: '
+                    "the search ignores limits of NodePools"
+                )

@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     ReplicationController,
     StoredWorkload,
     WorkloadStatus,
-    object_key,
+    get_object_key,
 )
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CREATION_KINDS, FIELDS, OBSERVED, Cluster
@@ -74,8 +74,8 @@ def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldCh
 
 def _iter_object_changes(kind: str, before: Sequence[ApiObject], after: Sequence[ApiObject]) -> Iterator[Difference]:
     """Yield the objects of a kind other than Pod that differ."""
-    old = {object_key(obj): obj for obj in before}
-    new = {object_key(obj): obj for obj in after}
+    old = {get_object_key(obj): obj for obj in before}
+    new = {get_object_key(obj): obj for obj in after}
     for key in sorted(old | new):
         if _is_changed(old, new, key):
             yield Difference(kind, key, old.get(key), new.get(key))

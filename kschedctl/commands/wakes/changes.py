@@ -11,7 +11,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
-from kschedctl.api.objects import object_key
+from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
@@ -49,7 +49,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     old, new = objects.get("old"), objects.get("new")
     if old is None or new is None:
         return ChangedObject(kind, old, new)
-    if object_key(old) != object_key(new):
+    if get_object_key(old) != get_object_key(new):
         raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]))
 
@@ -141,9 +141,9 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     identified: Any = convert(document)
     if kind not in CLUSTER_SCOPED:
         identified = fill_namespace(identified)
-    key = object_key(identified)
+    key = get_object_key(identified)
     for existing in getattr(view.cluster, FIELDS[kind]):
-        if object_key(existing) == key:
+        if get_object_key(existing) == key:
             type_fields = {name: document[name] for name in ("kind", "apiVersion") if name in document}
             return {**type_fields, **msgspec.to_builtins(existing)}
     return None
@@ -172,7 +172,7 @@ def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
     with the event.
     """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
-        changed = change_pods(view.cluster, {object_key(change.object): change.new})
+        changed = change_pods(view.cluster, {get_object_key(change.object): change.new})
         return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
@@ -196,7 +196,7 @@ def describe_change(change: ChangedObject) -> str:
     >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
-    namespace, name = object_key(change.object)
+    namespace, name = get_object_key(change.object)
     if change.old is None:
         verb = "added"
     elif change.new is None:

@@ -139,7 +139,7 @@ def try_pod(
     framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'its schedulerName is "{pod.spec.scheduler_name}"')
-    registrations = scheduler.registrations(pod.spec.scheduler_name)
+    registrations = scheduler.get_registrations(pod.spec.scheduler_name)
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)

@@ -86,7 +86,6 @@ EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
 """Step -> the function that performs it. `apply` and `drain` are performed by ScenarioRun."""
 CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
 """The changes for which a pod has to be created."""
-
 CHANGES_WITH_REPLACEMENT = frozenset({"Moved", "NewlyPending"})
 """The changes of pods that existed before."""
 
@@ -116,7 +115,7 @@ class ScenarioRun:
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
     """Workloads with pods that admission denies."""
-    counted: dict[str, bool] = field(default_factory=dict)
+    admitted_namespaces: dict[str, bool] = field(default_factory=dict)
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
     """Recreated pods that went through admission."""
@@ -152,7 +151,7 @@ class ScenarioRun:
         self.steps.append(report)
 
     def _perform_step(self, name: str, step: parts.Part) -> StepEffect:
-        """Perform a step, and settle the cluster."""
+        """Perform a step, and settle the cluster. Raises KschedctlError."""
         match step:
             case parts.ApplyManifests():
                 return self._apply_manifests(step)
@@ -176,7 +175,8 @@ class ScenarioRun:
 
         The replaced pods leave first, so that they no longer count.
         """
-        leaving_pods, arriving_pods = edit.find_leaving(self.settled.cluster), edit.find_arriving(self.settled.cluster)
+        leaving_pods = edit.find_leaving(self.settled.cluster)
+        arriving_pods = edit.find_arriving(self.settled.cluster)
         admissions = Admissions(self.settled.cluster, {})
         denied_pods = admissions.replace_pods(leaving_pods, arriving_pods)
         for pod, _ in denied_pods:
@@ -186,22 +186,30 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Drop new pods that admission denies from the edit, and charge the others to their quotas."""
-        cluster, owner = self.settled.cluster, Owner(step.kind, step.namespace, step.name)
+        """Drop denied new pods of a scaled workload from the edit, and charge the others to their quotas.
+
+        After the first denied pod, the others are dropped as well.
+        """
+        cluster = self.settled.cluster
+        owner = Owner(step.kind, step.namespace, step.name)
         new_pods = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
-        removed_pods = [old for key, pod in edit.changed_pods.items() if pod is None and (old := cluster.pod(*key))]
+        removed_keys = [key for key, pod in edit.changed_pods.items() if pod is None]
+        removed_pods = [pod for pod in (cluster.pod(*key) for key in removed_keys) if pod is not None]
         kept_pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed_pods) :]
         change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
+
         admissions = Admissions(cluster, {})
         creation_failure = admissions.admit_more(owner, change)
-        for key in list(new_pods)[len(change.new) :]:
+        denied_keys = list(new_pods)[len(change.new) :]
+        for key in denied_keys:
             del edit.changed_pods[key]
-        self.not_created += [creation_failure] if creation_failure else []
-        self.counted.setdefault(step.namespace, False)
+        if creation_failure:
+            self.not_created.append(creation_failure)
+        self.admitted_namespaces.setdefault(step.namespace, False)
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
-        """Apply manifests, and settle the cluster."""
+        """Apply manifests, roll out changed workloads, and settle the cluster. Raises KschedctlError."""
         located_manifests = list(scenario_steps.iter_manifests(step, self.read))
         if not located_manifests:
             raise UsageError("no manifests", hint="give files or manifests")
@@ -216,7 +224,7 @@ class ScenarioRun:
                 sampling=self.sampling,
                 documents={},
             )
-        self.counted.update(shared.admitted_namespaces)
+        self.admitted_namespaces.update(shared.admitted_namespaces)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
         self.not_created += find_not_created(shared, rollouts, self.seed)
@@ -231,7 +239,7 @@ class ScenarioRun:
         return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
-        """Drain nodes, and settle the cluster."""
+        """Drain nodes, and settle the cluster. Pods that cannot be evicted are named in notes."""
         node_names = find_step_nodes(self.settled.cluster, step)
         scheduler = Scheduler(node_edits.cordon(self.settled.cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
@@ -242,10 +250,14 @@ class ScenarioRun:
         self.not_created += drain.report_not_created()
         pods = simulation.view.pods.objects
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
+
+        # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
         later_outcomes = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
         settled = explain_settled(simulation, [*drain.outcomes.values(), *later_outcomes])
         settled = replace(settled, cluster=admissions.with_current_quotas(settled.cluster))
-        waiting = {**self.settled.waiting, **settled.waiting} if simulation.interrupted else settled.waiting
+        waiting = settled.waiting
+        if simulation.interrupted:
+            waiting = {**self.settled.waiting, **settled.waiting}
         evicted = len(list_victims([*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
@@ -285,7 +297,7 @@ class Question:
         return any("kube_version" in settings for settings in self.settings.values())
 
     def build_clusters(self) -> list[Cluster]:
-        """Build the cluster under each of the settings."""
+        """Build the cluster under each of the settings, in their order."""
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
     def list_version_changes(self) -> tuple[VersionChange, ...]:
@@ -310,7 +322,7 @@ def build_version_settings(versions: tuple[str, str]) -> Settings:
     Raises ConfigurationError for an unsupported version, and UsageError if both are the same.
     """
     if len(set(map(KubeVersion.parse_supported, versions))) == 1:
-        raise UsageError("two different versions can be compared", where=" ".join(versions))
+        raise UsageError("the two versions are the same", where=" ".join(versions))
     return {name: {"kube_version": name} for name in versions}
 
 
@@ -358,7 +370,8 @@ def whatif(
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    files, workers = read_files(scenario, read, where), limit_workers(workers, call_extender)
+    files = read_files(scenario, read, where)
+    workers = limit_workers(workers, call_extender)
     question = Question(
         cluster,
         scenario,
@@ -372,6 +385,8 @@ def whatif(
     report = _answer_seeds(question, seed, runs, workers, progress)
     if not question.compares_versions or report.interrupted:
         return report
+
+    # Compare where running pods would go under the two versions.
     before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.build_clusters())
     replaced = compare_replacements(before, after, question.list_version_changes(), workers, progress)
     unknown = merge_unknown_kinds((report.unknown, replaced.unknown))
@@ -381,34 +396,42 @@ def whatif(
 
 
 def _answer_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
-    """Answer the question for several seeds. The report describes the first one, with the spread over all of them."""
+    """Answer the question for several seeds. The report describes the first seed, with the spread over all of them.
+
+    Raises KeyboardInterrupt if none is finished.
+    """
     if runs == 1:
         return answer_seed(question, seed, progress)
     results = run_seeds(answer_seed, question, range(seed, seed + runs), workers, progress)
-    what_ifs = results.completed
-    if not what_ifs:
+    reports = results.completed
+    if not reports:
         raise KeyboardInterrupt
-    numbers = [Counter(change.change for change in report.changes) for report in what_ifs]
-    unknown = merge_unknown_kinds(report.unknown for report in what_ifs)
+    numbers_of_changes = [Counter(change.change for change in report.changes) for report in reports]
+    unknown = merge_unknown_kinds(report.unknown for report in reports)
     return replace(
-        what_ifs[0],
-        runs=len(what_ifs),
-        over_runs=compute_spreads(numbers),
+        reports[0],
+        runs=len(reports),
+        over_runs=compute_spreads(numbers_of_changes),
         interrupted=results.interrupted,
         **build_unknown_fields(unknown),
     )
 
 
 def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
-    """Answer the question for one seed."""
+    """Answer the question for one seed.
+
+    Without settings, the report compares the cluster before and after the scenario, otherwise the cluster after the
+    scenario under the first and under the second setting.
+    """
     if not question.settings:
         before = question.settle(question.cluster, seed)
         return _build_report(question, seed, before, _run_scenario(question, seed, before, progress))
-    settling = (question.settle(cluster, seed) for cluster in question.build_clusters())
-    first = _run_scenario(question, seed, next(settling), progress)
+
+    first_cluster, second_cluster = question.build_clusters()
+    first = _run_scenario(question, seed, question.settle(first_cluster, seed), progress)
     if first.settled.interrupted:
         return _build_report(question, seed, first.settled, first)
-    second = _run_scenario(question, seed, next(settling), progress)
+    second = _run_scenario(question, seed, question.settle(second_cluster, seed), progress)
     report = _build_report(question, seed, first.settled, second)
     if not question.compares_versions:
         return report
@@ -418,7 +441,10 @@ def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS)
 def _add_messages_and_causes(
     question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Add changed messages and, for the first seed, the version changes that cause each difference."""
+    """Return the report with changed messages and, for the first seed, the version changes behind each difference.
+
+    Causes are not searched after an interruption or if extenders are called.
+    """
     messages = find_changed_messages(before, after)
     causes_by_pod: dict[str, tuple[str, ...]] = {}
     if seed in question.in_full and not after.interrupted and question.call_extender is None:
@@ -427,6 +453,7 @@ def _add_messages_and_causes(
         versions = TwoVersions(first, second, question.list_version_changes())
 
         def replay(names: Names) -> FateByPod:
+            """Run the scenario under the second version with some changes reverted, and return the pods' fates."""
             start = question.settle(versions.build_mix(names), seed)
             settled = _run_scenario(question, seed, start, NO_PROGRESS).settled
             if settled.interrupted:
@@ -456,10 +483,12 @@ def _run_scenario(question: Question, seed: int, start: SettledCluster, progress
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
-    """Find the pod with this key. Return None if the pod has no owner that would recreate it."""
+    """Return the pod with this key, or None if there is none or it has no owner that would recreate it."""
     namespace, _, name = key.partition("/")
     pod = cluster.pod(namespace, name)
-    return pod if pod is not None and pod.metadata.owner_references else None
+    if pod is None or not pod.metadata.owner_references:
+        return None
+    return pod
 
 
 def _build_report(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
@@ -470,18 +499,18 @@ def _build_report(question: Question, seed: int, before: SettledCluster, run: Sc
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
 
-    # Pods that pass admission, because the steps create or recreate them
-    created = [change.pod for change in changes if change.change in CHANGES_WITH_CREATION and question.scenario.steps]
-    created += [failure.workload.partition(" ")[2] for failure in run.not_created]
-    recreated_pods = [
-        pod
-        for change in changes
-        if change.change in CHANGES_WITH_REPLACEMENT and (pod := _find_owned_pod(before.cluster, change.pod))
-    ]
-    unchecked_pods = [pod for pod in recreated_pods if question.scenario.steps and pod.key not in run.admitted]
+    # Pods that the steps create or recreate, and which therefore pass admission.
+    created: list[str] = []
+    unchecked_pods: list[Pod] = []
+    replaced_keys = [change.pod for change in changes if change.change in CHANGES_WITH_REPLACEMENT]
+    recreated_pods = [pod for pod in (_find_owned_pod(before.cluster, key) for key in replaced_keys) if pod is not None]
+    if question.scenario.steps:
+        created += [change.pod for change in changes if change.change in CHANGES_WITH_CREATION]
+        unchecked_pods += [pod for pod in recreated_pods if pod.key not in run.admitted]
+    created += [failure.workload.partition(" ")[2] for failure in run.not_created]  # the name after the kind
     not_created = [*run.not_created, *Admissions(after.cluster, {}).report_denied_replacements(unchecked_pods)]
     namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
-    counted = {**dict.fromkeys(namespaces, False), **run.counted}
+    admitted_namespaces = {**dict.fromkeys(namespaces, False), **run.admitted_namespaces}
 
     return WhatIf(
         name=question.scenario.name,
@@ -496,6 +525,9 @@ def _build_report(question: Question, seed: int, before: SettledCluster, run: Sc
         interrupted=after.interrupted,
         not_created=tuple(not_created),
         **build_cluster_basis(
-            merge_unknown_kinds((before.unknown, run.unknown)), *schedulers, created_pods=created, replayed=counted
+            merge_unknown_kinds((before.unknown, run.unknown)),
+            *schedulers,
+            created_pods=created,
+            replayed=admitted_namespaces,
         ),
     )

@@ -19,6 +19,7 @@ FateByPod = Callable[[str], Hashable]
 MAX_REPLAYS = 200
 """The maximum number of mixes that are replayed."""
 NOT_ATTRIBUTED = ("not attributed",)
+"""The causes of a pod whose fate no set of changes explains."""
 
 
 @dataclass
@@ -47,21 +48,22 @@ class CauseSearch:
 
     def _find_minimal_set(self, pod: str) -> Names:
         """Find the minimal set of changes that explains the pod. It is empty if even all changes together do not."""
-        sufficient_set = next(
-            (names for names in self._iter_candidate_sets(pod) if self._explains(names, pod)), frozenset[str]()
-        )
+        sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains(names, pod))
+        sufficient_set = next(sufficient_sets, None)
         if not sufficient_set:
-            return sufficient_set
+            return frozenset()
         candidates = [name for name in self.changes if name in sufficient_set]
-        names = frozenset(self._minimize(pod, frozenset(), candidates, check_fixed=False))
-        self.known_sets += [names] if names not in self.known_sets else []
-        return names
+        minimal_set = frozenset(self._minimize(pod, frozenset(), candidates, check_fixed=False))
+        if minimal_set not in self.known_sets:
+            self.known_sets.append(minimal_set)
+        return minimal_set
 
     def _iter_candidate_sets(self, pod: str) -> Iterator[Names]:
         """Yield sets of changes to try, the most likely first."""
         yield from self.known_sets
-        if likely := self.guess_changes(pod):
-            yield likely
+        guess = self.guess_changes(pod)
+        if guess:
+            yield guess
         yield frozenset(self.changes)
 
     def _minimize(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
@@ -80,7 +82,7 @@ class CauseSearch:
         return from_first + from_second
 
     def _explains(self, names: Names, pod: str) -> bool:
-        """Return whether the pod fares as before if these changes are reverted."""
+        """Return whether the pod fares as before if these changes are reverted. Raises _TooManyReplaysError."""
         if names not in self._replayed:
             if len(self._replayed) == MAX_REPLAYS:
                 raise _TooManyReplaysError
@@ -97,25 +99,31 @@ class TwoVersions(NamedTuple):
 
     first: Cluster
     second: Cluster
-    rows: tuple[VersionChange, ...]
+    changes: tuple[VersionChange, ...]
 
     def build_mix(self, names: Names) -> Cluster:
         """Build the cluster under the second version with some changes reverted to the first."""
         return replace(self.second, version_mix=VersionMix(self.first.kube_version, names))
 
     def find_plugin_changes(self, plugins: Container[str]) -> Names:
-        """Find the changed rules of these plugins."""
-        return frozenset(_build_mix_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
+        """Return the changed rules of these plugins, by their names in a mix."""
+        return frozenset(
+            _build_mix_name(change) for change in self.changes if change.sort == "rule" and change.where in plugins
+        )
 
     def describe_changes(self) -> dict[str, str]:
         """Describe all changes that may matter, by their names in a mix."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
-        return {_build_mix_name(row): _describe_change(row) for row in self.rows if _is_relevant(row, *gates)}
+        return {
+            _build_mix_name(change): _describe_change(change) for change in self.changes if _is_relevant(change, gates)
+        }
 
 
-def _is_relevant(row: VersionChange, *gates: FeatureGates) -> bool:
+def _is_relevant(change: VersionChange, gates_by_version: Sequence[FeatureGates]) -> bool:
     """Return whether the change may matter. A feature gate matters only if the versions set it differently."""
-    return row.sort != "gate" or len({gate.enabled(row.where) for gate in gates}) > 1
+    if change.sort != "gate":
+        return True
+    return len({gates.enabled(change.where) for gates in gates_by_version}) > 1
 
 
 def _build_mix_name(change: VersionChange) -> str:

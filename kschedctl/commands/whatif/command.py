@@ -67,20 +67,19 @@ def whatif(
     """What would these changes to the cluster do to its pods?
 
     SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
-    priorityClass, configure. They are taken in order, and after each the pending pods pass the scheduling queue. With
-    --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and the
-    differences are shown; for versions also pending pods whose message changes, and running pods that would be best
-    placed elsewhere if recreated.
-    Exits with 1 if pods become pending that were not, or are not created.
+    priorityClass, configure. They are taken in order, and after each step the pending pods pass the scheduling queue.
+    With --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and
+    the differences are shown. A comparison of versions also shows pending pods whose message changes, and running pods
+    that would have other best nodes if recreated.
+    Exits with 1 if pods become pending or are not created.
     """
     _validate_usage(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
     configurations = {name: load_configuration_file(name) for name in comparison.compare_config or ()}
-    under = (
-        study.build_version_settings(comparison.compare_version)
-        if comparison.compare_version
-        else study.build_configuration_settings(configurations)
-    )
+    if comparison.compare_version:
+        under = study.build_version_settings(comparison.compare_version)
+    else:
+        under = study.build_configuration_settings(configurations)
     options: WhatIfSettings = {
         **run.options(),
         "read": steps.read,
@@ -89,6 +88,7 @@ def whatif(
     }
 
     def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
+        """Run the scenario on one cluster."""
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
@@ -102,5 +102,5 @@ def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
     if files and versions:
         raise UsageError("--compare-config and --compare-version cannot be combined", hint="leave one of them out")
-    if files and files[0] == files[1]:
-        raise UsageError("--compare-config compares two different files")
+    if files and len(set(files)) == 1:
+        raise UsageError("--compare-config needs two different files")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from kschedctl.api.arrays import Bools
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
@@ -26,21 +28,27 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
         source, target = old_nodes.get(key), new_nodes.get(key)
         change = _classify_change(source, target)
         if change:
-            name = key.split("/", 1)
-            pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
+            namespace, _, name = key.partition("/")
+            pod = after.cluster.pods.find(namespace, name) or before.cluster.pods.find(namespace, name)
             assert pod is not None
-            message = after.waiting.get(key, "") if not target else ""
             yield PodChange(
-                key, str(find_owner(pod)), change=change, before=source or "", after=target or "", message=message
+                key,
+                str(find_owner(pod)),
+                change=change,
+                before=source or "",
+                after=target or "",
+                message="" if target else after.waiting.get(key, ""),
             )
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
     """Find pods that wait both before and after, with different messages. Return the old and the new message by pod."""
-    message_pairs = (
-        (pod, (old_message, after.waiting.get(pod, old_message))) for pod, old_message in sorted(before.waiting.items())
-    )
-    return {pod: pair for pod, pair in message_pairs if pair[0] != pair[1]}
+    changed_messages = {}
+    for pod, old_message in sorted(before.waiting.items()):
+        new_message = after.waiting.get(pod, old_message)
+        if new_message != old_message:
+            changed_messages[pod] = (old_message, new_message)
+    return changed_messages
 
 
 def group_message_changes(
@@ -48,17 +56,18 @@ def group_message_changes(
 ) -> Iterator[MessageChange]:
     """Yield message changes grouped by messages and causes, largest group first."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for pod, pair in messages.items():
-        groups.setdefault((*pair, causes_by_pod.get(pod, ())), []).append(pod)
+    for pod, (old_message, new_message) in messages.items():
+        group = old_message, new_message, causes_by_pod.get(pod, ())
+        groups.setdefault(group, []).append(pod)
     for (old_message, new_message, causes), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
         yield MessageChange(old_message, new_message, tuple(pods), causes)
 
 
 def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Return the node of each pod, or an empty node and the message if it waits."""
-    waiting = settled.waiting
+    """Return the fate of each pod, a pair of its node and, if it has no node, the scheduler's message."""
     return {
-        pod: (node, "" if node else waiting.get(pod, "")) for pod, node in _map_pods_to_nodes(settled.cluster).items()
+        pod: (node, "" if node else settled.waiting.get(pod, ""))
+        for pod, node in _map_pods_to_nodes(settled.cluster).items()
     }
 
 
@@ -104,7 +113,9 @@ class _ZoneTotals(NamedTuple):
 def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
     """Count the nodes and pods of a zone, and compute the requested shares of its resources."""
     column = view.nodes.label(ZONE)
-    in_zone = column.codes == (column.values.index(zone) if zone in column.values else -2)
+    in_zone = np.zeros(len(view.nodes), np.bool_)
+    if zone in column.values:
+        in_zone = column.codes == column.values.index(zone)
     bound = view.node[view.node >= 0]
     return _ZoneTotals(
         int(in_zone.sum()),
@@ -117,4 +128,6 @@ def _compute_requested_share(view: Fork, in_zone: Bools, resource: str) -> float
     """Compute the requested share of a resource that the nodes in the mask (N,) offer, in percent."""
     column = view.resources[resource]
     offered = int(view.allocatable[in_zone, column].sum())
-    return round(100 * int(view.requested[in_zone, column].sum()) / offered, 1) if offered else 0.0
+    if not offered:
+        return 0.0
+    return round(100 * int(view.requested[in_zone, column].sum()) / offered, 1)

@@ -20,11 +20,14 @@ from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.sampling import SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
 
-MAX_MODELS, MAX_CHECKED_GROUPS = 2, 20
-"""So many kinds of nodes are tried, and so many pods that are not alike are asked whether they would go there."""
+MAX_MODELS = 2
+"""The maximum number of pools for whose nodes copies are tried."""
+MAX_CHECKED_GROUPS = 20
+"""The maximum number of groups of pods that are checked before a replay."""
 NEW = "one-more"
+"""The prefix of the names of new nodes."""
 MAX_TRIES = 3
-"""Each try costs about as much as the original question."""
+"""The maximum number of replays, each of which costs about as much as the original question."""
 
 
 def find_sufficient_nodes(
@@ -52,7 +55,7 @@ def find_sufficient_nodes(
     try:
         candidates = _choose_model_nodes(cluster, taken_nodes, gone)
         model_nodes = [node for node in candidates if _accepts_all(cluster, node, unplaced)]
-        counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))
+        counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
             report = whatif(
@@ -94,15 +97,20 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool
 def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Return whether an empty node like the model would take a pod of each group, without replaying the step."""
     edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
-    unplaced_pods = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MAX_CHECKED_GROUPS]]
-    pods = [recreate_pod(pod) for pod in unplaced_pods if pod is not None]
-    scheduler = Scheduler(
-        change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
-    )
+    pods = []
+    for group in unplaced[:MAX_CHECKED_GROUPS]:
+        namespace, _, name = group.pods[0].partition("/")
+        pod = cluster.pod(namespace, name)
+        if pod is not None:
+            pods.append(recreate_pod(pod))
+    pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    scheduler = Scheduler(change_pods(edit.resulting_cluster, pods_by_key))
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)
-        cycle = scheduler.run_cycle(framework, pod) if framework else None
-        if cycle is None or cycle.error is not None or not (cycle.considered[row] and cycle.filter.passing[row]):
+        if framework is None:
+            return False
+        cycle = scheduler.run_cycle(framework, pod)
+        if cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
             return False
     return True

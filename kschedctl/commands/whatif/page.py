@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CHANGES_SHOWN = 30
 TOGETHER = " together with "
+"""Joins several causes of one difference."""
 TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
@@ -87,7 +88,11 @@ def _mark_change(change: PodChange) -> Marked:
 def _build_messages_table(messages: Sequence[MessageChange], style: Style) -> Page:
     """Build the table of pods that wait both before and after, but with another message."""
     return build_struct_table(
-        messages, style, {"before": _build_old_message_cell}, title="Messages of pods that wait", limit=CHANGES_SHOWN
+        messages,
+        style,
+        {"before": _build_old_message_cell},
+        title="Changed messages of pending pods",
+        limit=CHANGES_SHOWN,
     )
 
 
@@ -106,13 +111,14 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     """Build the section on running pods that would go to other nodes, largest groups first."""
     if replacement is None:
         return ()
-    number = sum(len(group.pods) for group in replacement.elsewhere)
-    some = f", some of all {replacement.running:,}," if replacement.asked < replacement.running else ""
-    pods = f"{number:,} of {count(replacement.asked, 'pod')}{some}"
-    summary = paragraph(f"for {pods} other nodes would be best, if recreated")
-    failed_line = (
-        (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
-    )
+    pod_count = sum(len(group.pods) for group in replacement.elsewhere)
+    pods = f"{pod_count:,} of {count(replacement.asked, 'pod')}"
+    if replacement.asked < replacement.running:
+        pods += f" (of {replacement.running:,} running)"
+    summary = paragraph(f"{pods} would have other best nodes if recreated")
+    failed_line: Page = ()
+    if replacement.failed:
+        failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared: a plugin fails"),)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
     tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN)
     return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)
@@ -120,12 +126,14 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
 
 def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
     """Yield a line per cause with the number of pods whose scores differ but whose best nodes stay the same."""
-    numbers = Counter[tuple[str, ...]]()
+    numbers: Counter[tuple[str, ...]] = Counter()
     for group in replacement.rescored:
         numbers[group.because] += len(group.pods)
     for causes, number in numbers.most_common():
-        why = f", because of {TOGETHER.join(causes)}" if causes else ""
-        yield paragraph(f"for {count(number, 'pod')} nodes score otherwise, and the best stay the best{why}")
+        because = f", because of {TOGETHER.join(causes)}" if causes else ""
+        yield paragraph(
+            f"for {count(number, 'pod')} nodes have other scores, but the best nodes are unchanged{because}"
+        )
 
 
 def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:
@@ -134,13 +142,11 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
     for change in changes:
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message), []).append(change.pod)
-    return build_unplaced_section(
-        [
-            UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods))
-            for (workload, message), pods in groups.items()
-        ],
-        style,
-    )
+    unplaced = [
+        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods))
+        for (workload, message), pods in groups.items()
+    ]
+    return build_unplaced_section(unplaced, style)
 
 
 def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
@@ -158,8 +164,8 @@ def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[st
 
 def _build_zone_row(domain: DomainBalance) -> tuple[Cell, ...]:
     """Build the row of a zone."""
-    shares = (_format_pair(*(f"{share:.1f} %" for share in pair)) for pair in domain.requested.values())
-    counts = (_format_pair(*(f"{number:,}" for number in pair)) for pair in (domain.nodes, domain.pods))
+    counts = [_format_pair(f"{before:,}", f"{after:,}") for before, after in (domain.nodes, domain.pods)]
+    shares = [_format_pair(f"{before:.1f} %", f"{after:.1f} %") for before, after in domain.requested.values()]
     return (domain.domain, *counts, *shares)
 
 
@@ -169,12 +175,12 @@ def _format_pair(before: str, after: str) -> str:
 
 
 def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
-    """Plot how many pods leave each node and come to it, for the nodes with most of them."""
+    """Plot how many pods leave each node and come to it, for the nodes with the most such pods."""
     leaving = Counter(change.before for change in changes if change.before)
     arriving = Counter(change.after for change in changes if change.after)
     nodes = sorted({*leaving, *arriving}, key=lambda node: (-leaving[node] - arriving[node], node))
     amounts = {node: {"leave": leaving[node], "come": arriving[node]} for node in nodes[:MAX_PLACES]}
-    return build_bar_plot("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
+    return build_bar_plot("Pods that leave and come to nodes", ("node", PODS), amounts, len(nodes))
 
 
 def build_widgets(report: WhatIf) -> list[HtmlSection]:
@@ -183,5 +189,5 @@ def build_widgets(report: WhatIf) -> list[HtmlSection]:
 
     pods = sum(change.change == "NewlyPending" for change in report.changes)
     return build_matrices_of_some(
-        report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere=""
+        report.explained, pods, title="Nodes and plugins of each newly pending pod", elsewhere=""
     )

@@ -150,21 +150,24 @@ class WhatIf(Report, frozen=True):
         """Return the numbers of affected pods by change."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
+        doubt = describe_doubt(self.unknown)
         if self.not_created:
-            failures = describe_not_created(self.not_created) + (f"; {counts}" if counts else "")
-            return ("Not created:", f"{failures}{describe_doubt(self.unknown)}")
+            failures = describe_not_created(self.not_created)
+            if counts:
+                failures += f"; {counts}"
+            return ("Not created:", f"{failures}{doubt}")
         if not counts:
-            return (f"No pod ends up elsewhere{describe_doubt(self.unknown)}",)
-        return ("Pods are affected:", counts + describe_doubt(self.unknown))
+            return (f"No pod ends up elsewhere{doubt}",)
+        return ("Pods are affected:", f"{counts}{doubt}")
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the newly pending pods."""
-        newly = (change for change in self.changes if change.change == "NewlyPending")
+        """Return the summary with the newly pending pods."""
+        newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         return replace(
             summary,
             subject=self.name,
-            pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly),
+            pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
 
@@ -173,7 +176,7 @@ class WhatIf(Report, frozen=True):
         return to_csv_table(PodChange, self.changes)
 
     def list_pod_names(self) -> tuple[str, ...]:
-        """Return the newly pending pods."""
+        """List the names of the newly pending pods."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
     def find_gate_problems(self) -> list[GateProblem]:

@@ -36,9 +36,11 @@ ScoreDigest = bytes
 MAX_PODS = 2000
 """With more pods, the first of each workload are compared, then the second, and so on."""
 BATCH_SIZE = 50
+"""The number of pods that a worker compares at once."""
 AFFECTED: Mapping[Effect, str] = {
     effect: REPLACEMENT for effect in Effect if effect not in (Effect.VICTIMS, Effect.ORDER)
 }
+"""Effect of an unread kind on the replay -> the part of the report that it affects."""
 
 
 class ClusterPair(NamedTuple):
@@ -63,7 +65,7 @@ class PodRescored(NamedTuple):
     workload: str
     pod: str
     kind: int
-    """The index of its PodInfo."""
+    """The index of its PodInfo, equal for equal pods."""
     before: ScoreDigest | None
     """Its scores under the first scheduler."""
 
@@ -100,8 +102,10 @@ def compare_replacements(
     pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
     running = _find_recreatable_pods(view)
+
+    # Equal pods are adjacent, so that their batch scores them once.
     sampled = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
-    tasks = [sampled[i : i + BATCH_SIZE] for i in range(0, len(sampled), BATCH_SIZE)]
+    tasks = [sampled[start : start + BATCH_SIZE] for start in range(0, len(sampled), BATCH_SIZE)]
     results = run_all(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     batch_results = results.completed
     attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
@@ -133,26 +137,30 @@ class ChangeAttribution:
 
     def group_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
         """Group the pods by workload, best nodes and causes."""
-        causes_by_pod = self._find_causes(
-            {pod.pod: pod.before for pod in pods}, lambda probe, position: probe.find_best_nodes(position, set())
-        )
+
+        def find_best_nodes(probe: _SchedulerProbe, position: Position) -> Nodes | None:
+            """Return the pod's best nodes."""
+            return probe.find_best_nodes(position, set())
+
+        causes_by_pod = self._find_causes({pod.pod: pod.before for pod in pods}, find_best_nodes)
         groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
         for pod in pods:
-            causes = causes_by_pod.get(pod.pod, ())
-            groups.setdefault((pod.workload, pod.before, pod.after, causes), []).append(pod.pod)
+            group = pod.workload, pod.before, pod.after, causes_by_pod.get(pod.pod, ())
+            groups.setdefault(group, []).append(pod.pod)
         return tuple(
-            PodsElsewhere(workload, tuple(sorted(names)), *nodes) for (workload, *nodes), names in groups.items()
+            PodsElsewhere(workload, tuple(sorted(names)), before, after, causes)
+            for (workload, before, after, causes), names in groups.items()
         )
 
     def group_rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
         """Group the pods by workload and causes. The causes are searched once for equal pods."""
-        firsts = {pod.kind: pod for pod in reversed(pods)}
-        causes_by_pod = self._find_causes(
-            {pod.pod: pod.before for pod in firsts.values()}, _SchedulerProbe.digest_scores
-        )
+        first_by_kind = {pod.kind: pod for pod in reversed(pods)}  # the first pod of each kind remains
+        scores_before = {pod.pod: pod.before for pod in first_by_kind.values()}
+        causes_by_pod = self._find_causes(scores_before, _SchedulerProbe.digest_scores)
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for pod in pods:
-            groups.setdefault((pod.workload, causes_by_pod.get(firsts[pod.kind].pod, ())), []).append(pod.pod)
+            causes = causes_by_pod.get(first_by_kind[pod.kind].pod, ())
+            groups.setdefault((pod.workload, causes), []).append(pod.pod)
         return tuple(
             PodsRescored(workload, tuple(sorted(names)), causes) for (workload, causes), names in groups.items()
         )
@@ -162,7 +170,8 @@ class ChangeAttribution:
     ) -> dict[str, tuple[str, ...]]:
         """Find, for each pod, the version changes without which its answer would be the one in `before`.
 
-        `probe_pod` gets the answer for a pod from a probe.
+        `probe_pod` gets the answer for a pod from a probe. Return no causes if the search is skipped or extenders are
+        called. Sets `interrupted` if the user interrupts.
         """
         if not before or self.skip_search or self.pair.before.call_extender is not None:
             return {}
@@ -170,16 +179,20 @@ class ChangeAttribution:
         index = self.pair.before.scheduler.view.pods.index
 
         def replay(names: Names) -> FateByPod:
+            """Return the function that answers for a pod if some changes are reverted."""
             if names not in self._probes:
                 self._probes[names] = _SchedulerProbe(SharedCluster(versions.build_mix(names)))
             probe = self._probes[names]
             return cache(lambda pod: probe_pod(probe, Position(index[pod])))
 
         def guess_changes(pod: str) -> Names:
-            probes = (shared.get_cached(_SchedulerProbe) for shared in self.pair)
-            first, second = (probe.collect_plugin_answers(Position(index[pod])) for probe in probes)
+            """Return the changes of the plugins that answer differently for the pod."""
+            position = Position(index[pod])
+            first = self.pair.before.get_cached(_SchedulerProbe).collect_plugin_answers(position)
+            second = self.pair.after.get_cached(_SchedulerProbe).collect_plugin_answers(position)
+            plugins = first.keys() | second.keys()
             return versions.find_plugin_changes(
-                {plugin for plugin in first.keys() | second.keys() if first.get(plugin) != second.get(plugin)}
+                {plugin for plugin in plugins if first.get(plugin) != second.get(plugin)}
             )
 
         search = CauseSearch(versions.describe_changes(), before, replay, self._known_sets, guess_changes)
@@ -216,8 +229,10 @@ def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchRes
     equally_scored: set[int] = set()
     scores: dict[int, ScoreDigest | None] = {}
     for position in positions:
-        nodes_before, nodes_after = first.find_best_nodes(position, unknown), second.find_best_nodes(position, unknown)
-        pod, kind = first.view.pods.objects[position], int(first.view.pods.info[position])
+        nodes_before = first.find_best_nodes(position, unknown)
+        nodes_after = second.find_best_nodes(position, unknown)
+        pod = first.view.pods.objects[position]
+        kind = int(first.view.pods.info[position])
         if nodes_before is None or nodes_after is None:
             failed += 1
             continue
@@ -226,7 +241,8 @@ def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchRes
             continue
         if kind not in scores:
             scores[kind] = first.digest_scores(position)
-            equally_scored.update({kind} if scores[kind] == second.digest_scores(position) else ())
+            if scores[kind] == second.digest_scores(position):
+                equally_scored.add(kind)
         if kind not in equally_scored:
             rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
     return BatchResult(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
@@ -236,8 +252,8 @@ class _SchedulerProbe:
     """A scheduler that finds nodes for running pods, each as if it had left its node."""
 
     def __init__(self, shared: SharedCluster) -> None:
-        self.scheduler = scheduler = shared.scheduler
-        self.view = scheduler.view.fork()
+        self.scheduler = shared.scheduler
+        self.view = self.scheduler.view.fork()
         self.placements = Placements(self.view, 0, None)
 
     def find_best_nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
@@ -256,18 +272,19 @@ class _SchedulerProbe:
                 return None
             finally:
                 unknown.update(self.placements.unheard)
-        return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
+        if choice is None:
+            return ()
+        return tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
 
     def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
-        """Return the answers of each plugin about the nodes for the pod, as bytes to compare."""
+        """Return the verdicts and scores of each plugin for the pod, as bytes to compare; none without a framework."""
         framework = self._find_framework(position, set())
         if framework is None:
             return {}
+        info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         with self._without_pod(position):
-            cycle = run_cycle(
-                framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view
-            )
-        answers = dict[str, bytes]()
+            cycle = run_cycle(framework, info, self.view)
+        answers: dict[str, bytes] = {}
         for name, verdict in cycle.filter.verdicts.items():
             answers[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
         for name, scores in cycle.scores.weighted.items():
@@ -284,13 +301,15 @@ class _SchedulerProbe:
                 totals = self.placements.score_feasible_rows(framework, position)
             except PluginError:
                 return None
-        if totals is None or not len(totals[0]):
+        if totals is None:
             return None
         rows, scores = totals
+        if not len(rows):
+            return None
         return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
-        """Find the framework that serves the pod, and add to `unknown` what this depends on."""
+        """Return the framework that serves the pod, or None, and add to `unknown` what this depends on."""
         info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.find_framework_for(info, self.view)
         unknown.update(unknowns)

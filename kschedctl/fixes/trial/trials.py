@@ -17,7 +17,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.defaults import admit_runtime_class
-from kschedctl.api.objects import Pod, RuntimeClass, Struct, object_key
+from kschedctl.api.objects import Pod, RuntimeClass, Struct, get_object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
@@ -281,8 +281,8 @@ def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObj
     for kind, objects_by_key in changed.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
         for key, after in objects_by_key.items():
-            index = bisect_left(objects, key[1:], key=object_key)
-            exists = index < len(objects) and object_key(objects[index]) == key[1:]
+            index = bisect_left(objects, key[1:], key=get_object_key)
+            exists = index < len(objects) and get_object_key(objects[index]) == key[1:]
             # Replace, delete or insert the object, of which the sorted list has one or none.
             objects[index : index + exists] = [] if after is None else [after]
         new_objects: Any = tuple(objects)

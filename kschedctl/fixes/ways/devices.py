@@ -122,13 +122,13 @@ def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
         if user.resource == "pods" and position is not None:
             yield from iter_pod_stop_fixes(tried, position)
     if not other_users:
-        object_key = ObjectKey.of(claim)
+        get_object_key = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
-        edits = (ObjectEdit(object_key, _without_allocation_and_users),)
+        edits = (ObjectEdit(get_object_key, _without_allocation_and_users),)
         commands = (device_claims.render_claim_recreation(claim),)
         yield Fix(
             FixKind.FREE_DEVICES,
-            object_key,
+            get_object_key,
             text,
             by="author",
             edits=edits,

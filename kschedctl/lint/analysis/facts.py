@@ -148,7 +148,7 @@ class ClusterFacts:
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
             with_column = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-            requests = self.view.matrix([with_column])[0]
+            requests = self.view.build_matrix([with_column])[0]
             requests[self.view.resources["pods"]] = 1
             unoffered = [
                 name

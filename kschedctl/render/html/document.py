@@ -101,25 +101,31 @@ def _arrange_sections(
     states = document.describe_sections() if isinstance(document, Report) else {}
     if states:
         parts[1:] = [replace(section, folded=True, state=states.get(section.title, "")) for section in parts[1:]]
+
+    # The texts before the first table are the answer
     if parts and not parts[0].title:
-        words = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
-        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in words], tone=_find_tone(words))
-        rest = HtmlSection("", parts[0].blocks[len(words) :])
-        parts[:1] = [section for section in (answer, rest) if section.blocks]
+        texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
+        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_tone(texts))
+        remainder = HtmlSection("", parts[0].blocks[len(texts) :])
+        parts[:1] = [section for section in (answer, remainder) if section.blocks]
+
     fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE)]
     evidence = [section for section in parts[1:] if section not in fixes]
-    behind = [*widgets, *evidence] if kind_of(document) == "Explanation" else [*evidence, *widgets]
-    return [*parts[:1], *fixes, *behind]
+    if kind_of(document) == "Explanation":
+        return [*parts[:1], *fixes, *widgets, *evidence]
+    return [*parts[:1], *fixes, *evidence, *widgets]
 
 
 TEXT_BLOCKS = ("paragraph", "bullets")
 
 
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
-    """Return the tone of the first words of an answer that are good, bad or a warning."""
-    contents = (content for _, content in answer if isinstance(content, tuple))
-    words = (content_words for content in contents for content_words in content if isinstance(content_words, Words))
-    return next((word.tone for word in words if word.tone in ("good", "bad", "warning")), "")
+    """Return the tone of the first words of an answer that are good, bad or a warning, or "" if there are none."""
+    for _, content in answer:
+        for words in content if isinstance(content, tuple) else ():
+            if isinstance(words, Words) and words.tone in ("good", "bad", "warning"):
+                return words.tone
+    return ""
 
 
 def _fold_scheduler_message(kind: str, content: object) -> tuple[str, object]:

@@ -161,8 +161,5 @@ def truncate(text: str) -> str:
     >>> truncate("a" * 5003)[4998:]
     'aa… (3 characters more)'
     """
-    return (
-        text
-        if len(text) <= MAX_TEXT_LENGTH
-        else f"{text[:MAX_TEXT_LENGTH]}… ({counted(len(text) - MAX_TEXT_LENGTH, 'character')} more)"
-    )
+    excess = len(text) - MAX_TEXT_LENGTH
+    return text if excess <= 0 else f"{text[:MAX_TEXT_LENGTH]}… ({counted(excess, 'character')} more)"

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kschedctl.render.plots.axes import AxisScale, build_scale
 from kschedctl.render.plots.plot import (
+    AxisScale,
     Plot,
     PlotKind,
     Point,
     build_line,
+    build_scale,
     compute_totals,
     describe_plot,
     format_number,

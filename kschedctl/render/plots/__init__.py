@@ -1,4 +1,4 @@
-"""Plots as data (plot), their scales (axes), and their drawings: in characters, and as pictures.
+"""Plots as data, with the scales of their axes (`plot`), and their drawings: in `characters`, and as `pictures`.
 
 The libraries that draw them belong to the extra `plots` and may be missing.
 """

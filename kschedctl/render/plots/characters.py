@@ -9,8 +9,17 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kschedctl.render.plots import CHARACTERS, check_installed
-from kschedctl.render.plots.axes import AxisScale, build_scale
-from kschedctl.render.plots.plot import Plot, PlotKind, Point, build_line, compute_totals, format_number, shorten_middle
+from kschedctl.render.plots.plot import (
+    AxisScale,
+    Plot,
+    PlotKind,
+    Point,
+    build_line,
+    build_scale,
+    compute_totals,
+    format_number,
+    shorten_middle,
+)
 from kschedctl.text.printable import printable
 
 HEIGHT, WIDEST = 16, 100
@@ -102,27 +111,32 @@ def _scale_points(points: Sequence[Point], axes: Sequence[AxisScale]) -> list[li
 
 
 def _draw_bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
-    """Draw a bar plot."""
+    """Draw a bar plot: the legend, a line per bar with its name and total, and the plot's note."""
     fills = ASCII_FILLS if ascii_only else FILLS
     dots = "..." if ascii_only else "…"
     names = [shorten_middle(printable(place), min(LABEL, width // 2 + 5), dots) for place in plot.places]
-    label = max(map(cell_len, names))
+    label_width = max(map(cell_len, names))
+
+    # How many columns an amount of 1 takes
     stacked = plot.kind is PlotKind.STACKS
     amounts = compute_totals(plot) if stacked else [y for series in plot.series for _, y in series.points]
     longest = max(_compute_bar_lengths(plot) if stacked else amounts)
-    unit = max(width - label - max(len(format_number(amount)) for amount in amounts) - 2, 1) / (
-        longest if longest > 0 else 1
-    )
+    total_width = max(len(format_number(amount)) for amount in amounts)
+    bar_width = max(width - label_width - total_width - 2, 1)
+    unit = bar_width / longest if longest > 0 else bar_width
+
     lines = [_build_legend(plot, fills)]
     for place, name in enumerate(names):
         pieces = [(i, series.points[place][1]) for i, series in enumerate(plot.series)]
-        rows = [pieces] if stacked else [[piece] for piece in pieces]
-        for row, series in enumerate(rows):
-            head = "" if row else name
-            bar = _draw_bar(series, unit, fills)
-            total = format_number(sum(amount for _, amount in series))
-            lines.append(Text(f"{' ' * (label - cell_len(head))}{head} ").append(bar).append(f" {total}"))
-    return lines + [Text(printable(plot.note), "dim")] * bool(plot.note)
+        bars = [pieces] if stacked else [[piece] for piece in pieces]
+        for number, bar_pieces in enumerate(bars):
+            label = "" if number else name
+            padding = " " * (label_width - cell_len(label))
+            total = format_number(sum(amount for _, amount in bar_pieces))
+            lines.append(Text(f"{padding}{label} ").append(_draw_bar(bar_pieces, unit, fills)).append(f" {total}"))
+    if plot.note:
+        lines.append(Text(printable(plot.note), "dim"))
+    return lines
 
 
 def _compute_bar_lengths(plot: Plot) -> list[float]:

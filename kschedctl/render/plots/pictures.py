@@ -7,6 +7,7 @@ viewers of SVG have no dark theme. The user's matplotlib settings are ignored.
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from kschedctl.render.plots import PICTURES, check_installed
-from kschedctl.render.plots.axes import AxisScale, build_scale
 from kschedctl.render.plots.plot import (
+    AxisScale,
     Plot,
     PlotKind,
     Point,
     build_line,
+    build_scale,
     compute_totals,
     describe_plot,
     format_number,
@@ -113,13 +115,16 @@ def _matplotlib_settings() -> Iterator[None]:
 
 
 def _draw_figure(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
-    """Draw the plots below each other and return the file."""
+    """Draw the plots below each other, then the doubt and the number of plots that are left out. Return the file."""
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
     shown = plots[:MAX_PLOTS]
-    left = len(plots) - len(shown)
-    more = f"… {counted(left, 'more plot')} {agreeing(left, 'is', 'are')} not drawn" if left else ""
-    lines = [(shorten_middle(printable(doubt), MAX_TITLE_LENGTH), INK)] * bool(doubt) + [(more, FAINT)] * bool(more)
+    lines = []
+    if doubt:
+        lines.append((shorten_middle(printable(doubt), MAX_TITLE_LENGTH), INK))
+    left_out = len(plots) - len(shown)
+    if left_out:
+        lines.append((f"… {counted(left_out, 'more plot')} {agreeing(left_out, 'is', 'are')} not drawn", FAINT))
     figure = figures.Figure(figsize=(WIDTH, sum(map(compute_height, shown)) + KEYS * len(lines)), facecolor="white")
     top = figure.get_figheight()
     for plot in shown:
@@ -148,8 +153,8 @@ def _compute_axes_height(plot: Plot) -> float:
 
 
 def _count_key_rows(plot: Plot) -> int:
-    """Return the number of rows of the legend."""
-    return -(-len(plot.series) // KEYS_IN_ROW) if len(plot.series) > 1 else 0
+    """Return the number of rows of the legend, which a single series does not have."""
+    return math.ceil(len(plot.series) / KEYS_IN_ROW) if len(plot.series) > 1 else 0
 
 
 def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:

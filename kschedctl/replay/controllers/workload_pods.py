@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
     PodTemplateSpec,
     StatefulSetOrdinals,
     Struct,
-    object_key,
+    get_object_key,
 )
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import (
@@ -225,7 +225,7 @@ def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     if kind == "Deployment" and sets:
         return ReplicaSetManifest(sets[-1].metadata, sets[-1].spec)
     candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
-    obj = next((obj for obj in candidates if object_key(obj) == (namespace, name)), None)
+    obj = next((obj for obj in candidates if get_object_key(obj) == (namespace, name)), None)
     return None if obj is None else _MANIFEST_BUILDERS[kind](obj)
 
 

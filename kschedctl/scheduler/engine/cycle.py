@@ -396,7 +396,7 @@ class Filtering:
         first = find_first_rejecting_plugins(verdicts, nodes)
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
-        nominated = self.view.nominated_against(self.info)
+        nominated = self.view.build_nominated_delta_against(self.info)
         if nominated and (nodes_to_judge is None or nodes_to_judge[nominated.node].any()):
             with_nominated = self._collect_verdicts(delta.then(nominated), known_verdicts or verdicts)
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
@@ -426,9 +426,9 @@ class Filtering:
                 rejected |= rejection.mask
         return rejected
 
-    def room_helps(self) -> bool:
+    def can_evictions_only_help(self) -> bool:
         """Return whether evicting pods never makes a plugin that reads only a node's own row reject the node."""
-        return all(isinstance(p, OwnRowPlugin) and p.room_helps(self.view) for p in self._own_row_plugins)
+        return all(isinstance(p, OwnRowPlugin) and p.can_evictions_only_help(self.view) for p in self._own_row_plugins)
 
     @cached_property
     def _own_row_plugins(self) -> list[FilterPlugin]:

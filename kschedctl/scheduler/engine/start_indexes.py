@@ -160,14 +160,18 @@ class DomainScores(Protocol):
     """Scores of any of the N nodes that depend on the number of topology domains among the scored nodes."""
 
     @property
-    def counted(self) -> Bools: ...
+    def counted(self) -> Bools:
+        """(N,): the nodes whose domains count."""
 
     @property
-    def domains(self) -> Sequence[Ints | Rows]: ...
+    def domains(self) -> Sequence[Ints | Rows]:
+        """The domain of each node (N,), for each topology key."""
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        """Return the raw scores of the rows, given the number of domains for each topology key."""
 
-    def normalize(self, scores: Scores, counted: Bools) -> Scores: ...
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
+        """Return the normalized scores of nodes, where `counted` marks the nodes whose domains count."""
 
 
 class DomainsScorer:

@@ -158,7 +158,7 @@ PluginClass = type[DeclaredPlugin[Any, Any]]
 class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
     """A plugin whose answer about a node depends only on that node's row, so that it may be given some nodes only."""
 
-    def room_helps(self, view: Fork) -> bool:
+    def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether removing pods from a node never makes Filter reject it."""
         return False
 

@@ -192,7 +192,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         A hypothetical pod change frees a claim, or takes it, only on the node of the change.
         """
         users_of_disks = _find_infos_with_conflicting_disk(info, view)
-        is_mounted = view.count_by_node(users_of_disks) + delta.counts(users_of_disks, len(view.nodes)) > 0
+        is_mounted = view.count_by_node(users_of_disks) + delta.count_changes(users_of_disks, len(view.nodes)) > 0
         yield Rejection(
             is_mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row)
         )
@@ -241,7 +241,7 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
     Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
     """
     uses_claim = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
-    return uses_claim[view.pods.info] & view.placed_before()
+    return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:

@@ -99,7 +99,7 @@ class IncomingPods:
     def build_waiting_pod(self, position: Position) -> Pod:
         """Return the pod as it is queued now, with its current nominatedNodeName."""
         pod = self.view.with_clone_name(position, self.build_stored(position))
-        row = self.view.nominated_row(position)
+        row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
         # The view has no row for a stored nomination to a missing node, which the pod keeps.
@@ -140,15 +140,15 @@ class PodsOnNodes:
         """Number of moves that were not undone."""
         return len(self.view.trail) - self.taken_back
 
-    def incoming(self, position: Position) -> PodInfo:
+    def get_shared_incoming_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of a pod as it arrives, which equal pods share."""
         return self._incoming(int(self.view.pods.info[position]))
 
     def framework(self, position: Position) -> Framework | None:
         """Return the profile that serves a pod, or None."""
-        return self.profiles.find_framework(self.incoming(position))
+        return self.profiles.find_framework(self.get_shared_incoming_info(position))
 
-    def require_framework(self, position: Position) -> Framework:
+    def get_required_framework(self, position: Position) -> Framework:
         """Return the profile that serves a pod. Raises KeyError if there is none."""
         framework = self.framework(position)
         if framework is None:
@@ -166,9 +166,11 @@ class PodsOnNodes:
         info = self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
-            plugins = self._reserving[info.alike] = find_reserve_plugins(self.require_framework(position), info.spec)
+            plugins = self._reserving[info.alike] = find_reserve_plugins(
+                self.get_required_framework(position), info.spec
+            )
         if plugins:
-            has_shared_info = info is self.incoming(position)
+            has_shared_info = info is self.get_shared_incoming_info(position)
             pod = pods.objects[position] if has_shared_info else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
@@ -282,7 +284,7 @@ class Nominations:
 
     def consume(self, position: Position) -> None:
         """Remove the nomination of a pod that is placed, without recording it as lost."""
-        if self.view.nominated_row(position) != NO_ROW:
+        if self.view.get_nominated_row(position) != NO_ROW:
             self.view.nominate(position, NO_ROW)
 
     def record_loss(self, position: Position) -> None:
@@ -299,7 +301,7 @@ class Nominations:
 
     def _change_nomination(self, position: Position, row: Row) -> None:
         """Change the pod's nomination, and record the loss of a nomination for another node."""
-        previous = self.view.nominated_row(position)
+        previous = self.view.get_nominated_row(position)
         if previous not in (row, NO_ROW):
             self.record_loss(position)
         if previous != row:

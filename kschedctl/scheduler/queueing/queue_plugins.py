@@ -301,18 +301,18 @@ class QueuePlugins:
 
     def _iter_registrations(self) -> Iterator[Registrations]:
         """Yield the registrations of each profile."""
-        return map(self._scheduler.registrations, self._scheduler.configuration.profiles)
+        return map(self._scheduler.get_registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
         info = self._info(pod.position)
-        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return concerns_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         """Return what to do with a pod after an event."""
         info = self._info(pod.position)
-        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
 
 

@@ -51,7 +51,7 @@ class Attempts(PodsOnNodes):
         self.placements = Placements(view, seed, searches)
         super().__init__(scheduler, self.placements, self.placements.unheard)
         self.gangs = Gangs(self.placements, self)
-        self.failures = KnownFailures(self.placements, self.gangs, self.require_framework)
+        self.failures = KnownFailures(self.placements, self.gangs, self.get_required_framework)
         self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
         self.preemption = preemption
         self.evicted_from: dict[Position, Row] = {}
@@ -149,9 +149,9 @@ class Attempts(PodsOnNodes):
 
         With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once.
         """
-        framework = self.require_framework(members[0])
+        framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
-        names = {self.require_framework(member).profile.scheduler_name: None for member in members}
+        names = {self.get_required_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
         preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(
@@ -220,7 +220,7 @@ class Attempts(PodsOnNodes):
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
         """Return the outcome of a pod that no profile serves or that is gated, or None if it reaches a cycle."""
-        info = self.incoming(position)
+        info = self.get_shared_incoming_info(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))
         gate_message = self.profiles.find_gate_message(framework, info)

@@ -81,7 +81,7 @@ class StepwiseScheduler:
         """Build the PodInfo of the pod without a node and with its current nomination."""
         number = int(self.view.pods.info[position])
         info = self.view.pods.infos[number]
-        row = self.view.nominated_row(position)
+        row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         pod = self.get_stored_pod(position)
         if pod.status.nominated_node_name != name:

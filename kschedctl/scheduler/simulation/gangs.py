@@ -295,7 +295,7 @@ class Gangs:
         They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit.
         """
         placed: dict[Position, PlacedMember] = {}
-        nominated_rows = {position: self.view.nominated_row(position) for position in members}
+        nominated_rows = {position: self.view.get_nominated_row(position) for position in members}
         has_quorum = False
         try:
             for position in members:

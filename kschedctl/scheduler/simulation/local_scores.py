@@ -113,7 +113,7 @@ class LocalScores:
         if has_arrived and self.seen - previously_seen == 1 and self._use_score_ahead(row):
             return
 
-        rows = trail.rows_since(previously_seen)
+        rows = trail.find_rows_since(previously_seen)
         if has_arrived:
             next_rows = self._predict_rows(row, tied)
             pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1

@@ -82,17 +82,17 @@ class Placements(IncomingPods):
         """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
-        row = self.view.nominated_row(position)
+        row = self.view.get_nominated_row(position)
         lost_nomination = row == NO_ROW and position in self._nominated_before
         if lost_nomination or is_any_extender_called(framework.extenders, info.pod):
             return self._choose_by_full_cycle(framework, position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
-                if alike_pods.certainly_fits(row, self.view.nominated_besides(position, info.priority)):
+                if alike_pods.certainly_fits(row, self.view.build_nominated_delta_besides(position, info.priority)):
                     return Choice(info, row, np.array([row]), 1, {})
                 return self._choose_by_full_cycle(framework, position)
-            nominated = self.view.nominated_from(info.priority) if self._has_nominations else NO_CHANGE
+            nominated = self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
             return self._pick_best(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
@@ -128,7 +128,7 @@ class Placements(IncomingPods):
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
-        nominated = position in self._nominated_before or self.view.nominated_row(position) != NO_ROW
+        nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
         if nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
         return self._get_alike_pods(framework, info, number).score_feasible_rows(info)
@@ -139,7 +139,7 @@ class Placements(IncomingPods):
         The key is the number of the PodInfo, or for pods with claims the answers about these, so that their names do
         not matter. A pod that is nominated, or about which extenders are called, equals no other pod.
         """
-        if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
+        if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)

@@ -379,7 +379,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
         """Return whether every plugin that registered for such events skips pods of this PodInfo."""
         info = self._view.pods.infos[number]
-        return self._scheduler.registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
+        return self._scheduler.get_registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 
     def _get_event_id(self, occurrence: Occurrence) -> int:
         """Return the event's id, and keep the event alive."""
@@ -391,7 +391,7 @@ class _SharedQueuePlugins(QueuePlugins):
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):
             return False
-        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return may_requeue(registrations, info, occurrence, self._view)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:

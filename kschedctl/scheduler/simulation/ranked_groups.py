@@ -152,7 +152,7 @@ class RankedGroups:
             return (self.trail.latest.row,)
         if count <= SMALL_COUNT:
             return sorted({row for row, _, _ in self.trail.list_recent(count)})
-        return self.trail.rows_since(self.seen)
+        return self.trail.find_rows_since(self.seen)
 
     def _move_row(self, row: int, group: int, score: int) -> None:
         """Move one row to this group and score, and update the counts, lists and tops of both groups."""

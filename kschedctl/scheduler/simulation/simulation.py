@@ -110,7 +110,7 @@ class Simulation(Attempts):
 
     def run_cycle(self, position: Position) -> Cycle:
         """Run the full scheduling cycle of a pod in the current state."""
-        return self.placements.run_cycle(self.require_framework(position), position)
+        return self.placements.run_cycle(self.get_required_framework(position), position)
 
 
 MAX_EVICTIONS_PER_PAIR = 3
@@ -270,7 +270,7 @@ class SettlingLoop(SchedulingLoop):
         """Determine what rejects the waiting pods that these moves may concern."""
         if self.queued_pods.gangs:
             self._nominated_before.update(
-                position for position in coming if self.view.nominated_row(position) != NO_ROW
+                position for position in coming if self.view.get_nominated_row(position) != NO_ROW
             )
         self.queued_pods.judge_before_moves(coming, leaving)
 

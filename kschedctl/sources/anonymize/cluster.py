@@ -123,7 +123,9 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         autoscaler=cluster.autoscaler and anonymize_autoscaler(cluster.autoscaler),
         api_server=anonymize_api_server(cluster.api_server),
         configuration=None if configuration is None else anonymize_configuration(configuration, rewriter),
-        gaps={kind: Gap(_choose_gap_reason(kind, gap), rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
+        gaps={
+            kind: Gap(_choose_gap_reason(kind, gap), rewriter.replace_name(gap.namespace)) for kind, gap in gaps.items()
+        },
         provenance=provenance,
         origins={},
         warnings=(),
@@ -156,10 +158,10 @@ def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
     return PodTable(
         [rewriter.rewrite_struct(template) for template in table.templates],
         table.template,
-        [rewriter.name(text) for text in table.names],
+        [rewriter.replace_name(text) for text in table.names],
         columns._replace(
-            uids=intern_texts(map(rewriter.name, columns.uids.texts())),
-            node=InternedTexts(columns.node.codes, [rewriter.name(text) for text in columns.node.values]),
+            uids=intern_texts(map(rewriter.replace_name, columns.uids.texts())),
+            node=InternedTexts(columns.node.codes, [rewriter.replace_name(text) for text in columns.node.values]),
             message=empty_texts,
             unschedulable_message=empty_texts,
             containers=columns.containers._replace(
@@ -194,7 +196,7 @@ def _anonymize_profile(profile: Document, rewriter: Rewriter) -> dict[str, objec
     """Replace the scheduler name of a profile and the names in its plugins' arguments."""
     anonymized = dict(profile)
     if "schedulerName" in anonymized:
-        anonymized["schedulerName"] = rewriter.object_name(anonymized["schedulerName"])
+        anonymized["schedulerName"] = rewriter.replace_object_name(anonymized["schedulerName"])
     if "pluginConfig" in anonymized:
         anonymized["pluginConfig"] = [
             _anonymize_plugin_config(config, rewriter) for config in anonymized["pluginConfig"]
@@ -217,7 +219,7 @@ def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, 
 def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
     """Replace the names in a plugin's arguments, or in the value of one field.
 
-    ``naming`` maps a field with names to the struct to decode its value into, or to the rewriter's method for it.
+    ``naming`` maps a field with names to the struct to decode its value into, or to the kind of name that it holds.
     """
     field_naming = naming.get(field)
     if isinstance(field_naming, type):
@@ -226,7 +228,9 @@ def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewrite
         return {key: _replace_argument_names(element, naming, rewriter, key) for key, element in value.items()}
     if isinstance(value, list):
         return [_replace_argument_names(element, naming, rewriter, field) for element in value]
-    return getattr(rewriter, field_naming)(value) if field_naming else value
+    if not field_naming:
+        return value
+    return getattr(rewriter, f"replace_{field_naming}")(value)
 
 
 def _anonymize_extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
@@ -235,12 +239,12 @@ def _anonymize_extender(extender: Document, rewriter: Rewriter) -> dict[str, obj
     url = strip_url(str(anonymized.get("urlPrefix", "")))
     scheme, separator, address = url.partition("://")
     if separator:
-        anonymized["urlPrefix"] = f"{scheme}{separator}{rewriter.name(address.rstrip('/'))}"
+        anonymized["urlPrefix"] = f"{scheme}{separator}{rewriter.replace_name(address.rstrip('/'))}"
     else:
-        anonymized["urlPrefix"] = rewriter.name(url)
+        anonymized["urlPrefix"] = rewriter.replace_name(url)
     for field, verb in _EXTENDER_VERBS.items():
         if anonymized.get(field) not in (None, "", verb):
-            anonymized[field] = rewriter.name(anonymized[field])
+            anonymized[field] = rewriter.replace_name(anonymized[field])
     if "managedResources" in anonymized:
         anonymized["managedResources"] = _replace_argument_names(
             anonymized["managedResources"], {"name": "resource"}, rewriter

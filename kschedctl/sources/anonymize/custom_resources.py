@@ -35,12 +35,12 @@ def _replace_optional_resources(
     rewriter: Rewriter, value: JsonObject | None, obj: object
 ) -> Mapping[str, object] | None:
     """Replace the names of resources in a map that may be None, and keep their amounts."""
-    return value and {rewriter.resource(name): amount for name, amount in value.items()}
+    return value and {rewriter.replace_resource(name): amount for name, amount in value.items()}
 
 
 def _replace_zone(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace a zone in the same way as the value of the nodes' zone label."""
-    return rewriter.label(ZONE, value)
+    return rewriter.replace_label_value(ZONE, value)
 
 
 def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
@@ -74,7 +74,7 @@ KNOWN_PHASES = frozenset({"Running", "Ready", "Pending", "Suspended", "Failed", 
 
 def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     """Replace the names of resources and the names of their flavors."""
-    return {rewriter.resource(name): rewriter.name(flavor) for name, flavor in value.items()}
+    return {rewriter.replace_resource(name): rewriter.replace_name(flavor) for name, flavor in value.items()}
 
 
 def _replace_topology_assignment(
@@ -83,17 +83,20 @@ def _replace_topology_assignment(
     """Replace the labels of a topology's levels, and the label values of the assigned domains."""
     domains = [
         queueing.TopologyDomainAssignment(
-            tuple(rewriter.label(key, label) for key, label in zip(value.levels, domain.values, strict=False)),
+            tuple(
+                rewriter.replace_label_value(key, label)
+                for key, label in zip(value.levels, domain.values, strict=False)
+            ),
             domain.count,
         )
         for domain in value.list_domains()
     ]
-    return queueing.TopologyAssignment(tuple(map(rewriter.key, value.levels)), tuple(domains))
+    return queueing.TopologyAssignment(tuple(map(rewriter.replace_key, value.levels)), tuple(domains))
 
 
 def _replace_controller(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of an admission check's controller unless it is Kueue's own."""
-    return value if value.startswith("kueue.x-k8s.io/") else rewriter.object_name(value)
+    return value if value.startswith("kueue.x-k8s.io/") else rewriter.replace_object_name(value)
 
 
 def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -104,7 +107,7 @@ def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
 def _replace_api_version(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the group in ``group/version``."""
     group, slash, version = value.partition("/")
-    return f"{rewriter.domain(group)}{slash}{version}"
+    return f"{rewriter.replace_domain(group)}{slash}{version}"
 
 
 _KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueName")
@@ -136,7 +139,7 @@ def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict
     """Replace the names of resources in the ``resources`` of Kueue's Configuration."""
     rewritten: dict[str, object] = {}
     if prefixes := array_at(settings, "excludeResourcePrefixes"):
-        rewritten["excludeResourcePrefixes"] = [rewriter.resource(str(prefix)) for prefix in prefixes]
+        rewritten["excludeResourcePrefixes"] = [rewriter.replace_resource(str(prefix)) for prefix in prefixes]
     if "quotaCheckStrategy" in settings:
         rewritten["quotaCheckStrategy"] = settings["quotaCheckStrategy"]
     if transformations := objects_at(settings, "transformations"):
@@ -149,11 +152,11 @@ def _rewrite_transformation(transformation: JsonObject, rewriter: Rewriter) -> d
     outputs = object_at(transformation, "outputs")
     rewritten = {
         **transformation,
-        "input": rewriter.resource(text_at(transformation, "input")),
-        "outputs": {rewriter.resource(name): amount for name, amount in outputs.items()},
+        "input": rewriter.replace_resource(text_at(transformation, "input")),
+        "outputs": {rewriter.replace_resource(name): amount for name, amount in outputs.items()},
     }
     if factor := text_at(transformation, "multiplyBy"):
-        rewritten["multiplyBy"] = rewriter.resource(factor)
+        rewritten["multiplyBy"] = rewriter.replace_resource(factor)
     return rewritten
 
 

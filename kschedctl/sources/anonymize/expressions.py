@@ -79,25 +79,26 @@ class Expressions:
         drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
         return cls(frozenset(_iter_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
 
-    def replace_driver(self, text: str, name: Callable[[str], str]) -> str:
-        """Return ``name(text)`` if the text is a driver and drivers may be replaced, or else the text."""
-        return name(text) if text in self.drivers and not self.drivers_stay else text
+    def replace_driver(self, text: str, replace_name: Callable[[str], str]) -> str:
+        """Return ``replace_name(text)`` if the text is a driver and drivers may be replaced, or else the text."""
+        return replace_name(text) if text in self.drivers and not self.drivers_stay else text
 
-    def replace_qualified_name(self, text: str, name: Callable[[str], str]) -> str:
+    def replace_qualified_name(self, text: str, replace_name: Callable[[str], str]) -> str:
         """Replace the domain of ``domain/attribute`` if it is a driver or shared by drivers."""
         domain, slash, attribute = text.partition("/")
-        return f"{self.replace_driver(domain, name)}{slash}{attribute}"
+        return f"{self.replace_driver(domain, replace_name)}{slash}{attribute}"
 
-    def rewrite_expression(self, text: str, name: Callable[[str], str]) -> str:
+    def rewrite_expression(self, text: str, replace_name: Callable[[str], str]) -> str:
         """Remove the comments of an expression and replace the texts in it that may be replaced.
 
         An expression that is longer than the API accepts is replaced as a whole.
         """
         if len(text) > MAX_EXPRESSION_LENGTH:
-            return name(text)
+            return replace_name(text)
         keeps_texts = text in self.kept_expressions
 
         def rewrite_token(match: re.Match[str]) -> str:
+            """Return the replacement of a comment or literal."""
             if match["comment"]:
                 return ""
             quote_length = 3 if match["literal"].startswith(('"""', "'''")) else 1
@@ -105,7 +106,7 @@ class Expressions:
             value = match["literal"][quote_length:-quote_length]
             if self._is_kept(match, value, keeps_texts):
                 return match[0]
-            return f"{match['prefix'] or ''}{quote}{name(value)}{quote}"
+            return f"{match['prefix'] or ''}{quote}{replace_name(value)}{quote}"
 
         return _TOKEN.sub(rewrite_token, text)
 
@@ -129,12 +130,14 @@ class Expressions:
         index_match = _BEFORE_INDEX.search(expression, search_start, start)
         return index_match is not None and index_match["word"] not in ("in", "attributes", "capacity")
 
-    def replace_attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
+    def replace_attribute(
+        self, key: str, value: DeviceAttribute, replace_name: Callable[[str], str]
+    ) -> DeviceAttribute:
         """Replace the texts of an attribute unless an expression computes with it."""
         if get_local_name(key) in self.computed:
             return value
-        string = None if value.string is None else name(value.string)
-        strings = None if value.strings is None else tuple(map(name, value.strings))
+        string = None if value.string is None else replace_name(value.string)
+        strings = None if value.strings is None else tuple(map(replace_name, value.strings))
         return DeviceAttribute(
             value.int_,
             value.bool_,

@@ -51,12 +51,12 @@ _EBS_VOLUME_ID = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 def _replace_map_keys(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """Replace the keys of a map, which are names, and keep its values."""
-    return {rewriter.name(key): item for key, item in value.items()}
+    return {rewriter.replace_name(key): item for key, item in value.items()}
 
 
 def _replace_keyed_value(rewriter: Rewriter, value: str, obj: api.Taint | api.Toleration) -> str:
     """Replace the value of a taint or toleration, according to its key."""
-    return rewriter.label(obj.key, value)
+    return rewriter.replace_label_value(obj.key, value)
 
 
 def _replace_image(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -66,8 +66,8 @@ def _replace_image(rewriter: Rewriter, value: str, obj: object) -> str:
     """
     repository, colon, tag = value.rpartition(":")
     if not colon or "/" in tag:  # no tag: the colon, if any, belongs to a registry's port
-        return rewriter.name(value)
-    return f"{rewriter.name(repository)}:{tag if tag == LATEST else rewriter.name(tag)}"
+        return rewriter.replace_name(value)
+    return f"{rewriter.replace_name(repository)}:{tag if tag == LATEST else rewriter.replace_name(tag)}"
 
 
 def _rewrite_images(
@@ -84,7 +84,7 @@ def _replace_image_names(rewriter: Rewriter, value: tuple[str, ...], obj: object
 
 def _replace_driver(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a volume driver unless it is well known."""
-    return value if is_known_driver(value) else rewriter.name(value)
+    return value if is_known_driver(value) else rewriter.replace_name(value)
 
 
 def _rewrite_driver_metadata(rewriter: Rewriter, value: api.ObjectMeta, obj: object) -> api.ObjectMeta:
@@ -100,23 +100,23 @@ def _replace_ebs_volume_id(rewriter: Rewriter, value: str, obj: object) -> str:
     """
     match = _EBS_VOLUME_ID.fullmatch(value)
     if match is None:
-        return f"aws://{rewriter.name(value)}" if value.startswith("aws://") else rewriter.name(value)
+        return f"aws://{rewriter.replace_name(value)}" if value.startswith("aws://") else rewriter.replace_name(value)
     zone, path, volume = match.groups()
-    zone_prefix = "" if zone is None else f"aws://{rewriter.name(zone)}/"
-    path_prefix = f"{rewriter.name(path)}/" if path else ""
-    return f"{zone_prefix}{path_prefix}vol-{rewriter.name(volume)}"
+    zone_prefix = "" if zone is None else f"aws://{rewriter.replace_name(zone)}/"
+    path_prefix = f"{rewriter.replace_name(path)}/" if path else ""
+    return f"{zone_prefix}{path_prefix}vol-{rewriter.replace_name(volume)}"
 
 
 def _replace_address(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace an IP address unless it stands for all addresses."""
-    return value if value in ANY_ADDRESS else rewriter.name(value)
+    return value if value in ANY_ADDRESS else rewriter.replace_name(value)
 
 
 def _replace_request(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the parts of ``request`` or ``request/alternative``, except names that the scheduler generates."""
     if _GENERATED_REQUEST.fullmatch(value):
         return value
-    return "/".join(map(rewriter.name, value.split("/")))
+    return "/".join(map(rewriter.replace_name, value.split("/")))
 
 
 def _replace_requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
@@ -126,19 +126,19 @@ def _replace_requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -
 
 def _replace_qualified_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the domain in the name of a device attribute if the domain belongs to a driver."""
-    return rewriter.expressions.replace_qualified_name(value, rewriter.name)
+    return rewriter.expressions.replace_qualified_name(value, rewriter.replace_name)
 
 
 def _rewrite_expression(rewriter: Rewriter, value: str, obj: object) -> str:
     """Remove the comments of a CEL expression, and replace the texts in it that may be replaced."""
-    return rewriter.expressions.rewrite_expression(value, rewriter.name)
+    return rewriter.expressions.rewrite_expression(value, rewriter.replace_name)
 
 
 def _replace_attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: object) -> dict[str, object]:
     """Replace the names of device attributes, and their texts if no expression computes with them."""
     return {
         _replace_qualified_name(rewriter, key, obj): rewriter.expressions.replace_attribute(
-            key, attribute, rewriter.name
+            key, attribute, rewriter.replace_name
         )
         for key, attribute in value.items()
     }
@@ -151,12 +151,12 @@ def _replace_capacities(rewriter: Rewriter, value: JsonObject, obj: object) -> d
 
 def _replace_device_driver(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a device driver unless a CEL expression computes with drivers."""
-    return rewriter.expressions.replace_driver(value, rewriter.name)
+    return rewriter.expressions.replace_driver(value, rewriter.replace_name)
 
 
 def _replace_mappings(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """Replace the node's resources in a device's mappings, and rewrite the mapping of each resource."""
-    return {rewriter.resource(name): rewriter.rewrite_struct(mapping) for name, mapping in value.items()}
+    return {rewriter.replace_resource(name): rewriter.rewrite_struct(mapping) for name, mapping in value.items()}
 
 
 REASONS = frozenset(
@@ -182,18 +182,18 @@ def _replace_device_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
     """Replace the types of device conditions, and drop their reasons and messages."""
-    return tuple(replace(c, type=rewriter.name(c.type), reason="", message="") for c in value)
+    return tuple(replace(c, type=rewriter.replace_name(c.type), reason="", message="") for c in value)
 
 
 def _replace_kind(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the kind or plural name in a reference unless its API group is Kubernetes' own or well known."""
-    return value if _is_kubernetes_group(_get_api_group(obj)) else rewriter.name(value)
+    return value if _is_kubernetes_group(_get_api_group(obj)) else rewriter.replace_name(value)
 
 
 def _replace_api_group(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the group in ``group`` or ``group/version`` unless it is Kubernetes' own or well known."""
     group, slash, version = value.partition("/")
-    return value if _is_kubernetes_group(_get_api_group(obj)) else f"{rewriter.domain(group)}{slash}{version}"
+    return value if _is_kubernetes_group(_get_api_group(obj)) else f"{rewriter.replace_domain(group)}{slash}{version}"
 
 
 def _get_api_group(obj: Any) -> str:
@@ -225,7 +225,7 @@ def _replace_nested_texts(rewriter: Rewriter, value: object) -> object:
     """Replace every text in an untyped value, but not the keys of its mappings."""
     match value:
         case str():
-            return rewriter.name(value)
+            return rewriter.replace_name(value)
         case Mapping():
             return {key: _replace_nested_texts(rewriter, item) for key, item in value.items()}
         case list() | tuple():
@@ -253,7 +253,7 @@ _WELL_KNOWN_RESOURCES = frozenset(("*", "cronjobs", *(kind.plural for kind in KI
 
 def _replace_api_groups(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace the API groups of a webhook's rule, except Kubernetes' own and well-known groups."""
-    return tuple(group if _is_kubernetes_group(group) else rewriter.domain(group) for group in value)
+    return tuple(group if _is_kubernetes_group(group) else rewriter.replace_domain(group) for group in value)
 
 
 def _replace_rule_resources(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
@@ -266,12 +266,12 @@ def _replace_rule_resource(rewriter: Rewriter, text: str) -> str:
     resource, slash, subresource = text.partition("/")
     if resource in _WELL_KNOWN_RESOURCES:
         return text
-    return f"{rewriter.name(resource)}{slash}{subresource}"
+    return f"{rewriter.replace_name(resource)}{slash}{subresource}"
 
 
 def _replace_scaled_kind(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the kind of the object that an autoscaler scales unless it is one of Kubernetes' own."""
-    return value if value in POD_CREATORS else rewriter.name(value)
+    return value if value in POD_CREATORS else rewriter.replace_name(value)
 
 
 _CLASS_INFIX = ".storageclass.storage.k8s.io/"
@@ -294,8 +294,8 @@ def _replace_quota_name(rewriter: Rewriter, key: str) -> str:
     """Replace the resource that a quota limits, or its StorageClass. Standard resources and ``count/`` are kept."""
     class_name, infix, resource = key.partition(_CLASS_INFIX)
     if infix:
-        return f"{rewriter.name(class_name)}{infix}{resource}"
-    return key if key.startswith("count/") or key in _STANDARD_QUOTA_NAMES else rewriter.resource(key)
+        return f"{rewriter.replace_name(class_name)}{infix}{resource}"
+    return key if key.startswith("count/") or key in _STANDARD_QUOTA_NAMES else rewriter.replace_resource(key)
 
 
 _EVICTION_ANNOTATIONS = (

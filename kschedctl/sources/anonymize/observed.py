@@ -39,7 +39,7 @@ def replace_reason(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the resource in a kubelet's reason such as ``OutOfexample.com/fpga``. Other reasons are kept."""
     resource = value.removeprefix(OUT_OF)
     names_resource = resource not in ("", value)
-    return f"{OUT_OF}{rewriter.resource(resource)}" if names_resource else value
+    return f"{OUT_OF}{rewriter.replace_resource(resource)}" if names_resource else value
 
 
 def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -49,20 +49,21 @@ def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -
 
 def _replace_component(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a component, such as a scheduler, unless it is well known."""
-    return value if value in COMPONENTS else rewriter.object_name(value)
+    return value if value in COMPONENTS else rewriter.replace_object_name(value)
 
 
 def _replace_identity(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the parts of a lease holder's identity ``host_uuid``, as leader election writes it."""
-    return "_".join(map(rewriter.name, value.split("_")))
+    return "_".join(map(rewriter.replace_name, value.split("_")))
 
 
 def _replace_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """Replace the parts of an event's reporting instance ``component-host``, or else the whole text."""
     component = obj.reporting_component
     if component and value.startswith(f"{component}-"):
-        return f"{_replace_component(rewriter, component, obj)}-{rewriter.name(value.removeprefix(f'{component}-'))}"
-    return rewriter.name(value)
+        host = value.removeprefix(f"{component}-")
+        return f"{_replace_component(rewriter, component, obj)}-{rewriter.replace_name(host)}"
+    return rewriter.replace_name(value)
 
 
 def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
@@ -79,7 +80,7 @@ def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     if match is None:
         return ""
     # In both patterns, every second group is a name.
-    return "".join(rewriter.name(part) if index % 2 else part for index, part in enumerate(match.groups()))
+    return "".join(rewriter.replace_name(part) if index % 2 else part for index, part in enumerate(match.groups()))
 
 
 def _filter_workload_conditions(
@@ -102,12 +103,12 @@ def _filter_job_conditions(
 
 def _replace_lease_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a lease unless it is that of a well-known component."""
-    return value if value in COMPONENTS else rewriter.object_name(value)
+    return value if value in COMPONENTS else rewriter.replace_object_name(value)
 
 
 def _replace_referenced_name(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
     """Replace the name in a reference to an object in the same way as the object's own name."""
-    return value if obj.kind == LEASE and value in COMPONENTS else rewriter.object_name(value)
+    return value if obj.kind == LEASE and value in COMPONENTS else rewriter.replace_object_name(value)
 
 
 OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
@@ -148,12 +149,12 @@ _SETTING = re.compile(r"true|false|on-completion|api|file|http|(?:[0-9.]+(?:ns|u
 
 def replace_setting(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the value of an annotation unless it is a setting that autoscalers or the descheduler understand."""
-    return value if _SETTING.fullmatch(value) else rewriter.name(value)
+    return value if _SETTING.fullmatch(value) else rewriter.replace_name(value)
 
 
 def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace each name in a comma-separated list. Blanks count as part of a name, and empty names are kept."""
-    return ",".join(name and rewriter.object_name(name) for name in value.split(","))
+    return ",".join(name and rewriter.replace_object_name(name) for name in value.split(","))
 
 
 def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
@@ -173,11 +174,11 @@ def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
         return ",".join(_replace_label_or_taint(rewriter, part) for part in value.split(","))
     if key.startswith(NODE_GROUP_ANNOTATIONS) and _NODE_GROUP_VALUE.fullmatch(value):
         return value
-    return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
+    return value if value in KEPT_ANNOTATION_VALUES else rewriter.replace_name(value)
 
 
 def _replace_label_or_taint(rewriter: Rewriter, text: str) -> str:
     """Replace the key and value of ``key=value`` or ``key=value:effect``."""
     key, equals, rest = text.partition("=")
     value, colon, effect = rest.partition(":")
-    return f"{rewriter.key(key)}{equals}{rewriter.label(key, value)}{colon}{effect}"
+    return f"{rewriter.replace_key(key)}{equals}{rewriter.replace_label_value(key, value)}{colon}{effect}"

@@ -34,36 +34,36 @@ class Pseudonyms:
         self.kept_keys: set[str] = set()
         """The keys and names of resources that have no pseudonym."""
 
-    def name(self, text: str) -> str:
+    def replace_name(self, text: str) -> str:
         """Replace a text as a whole. Empty texts and the dashes of a composed text are kept."""
         if text in self._composed:
-            return "-".join(map(self.name, self._composed[text]))
+            return "-".join(map(self.replace_name, self._composed[text]))
         return self._names.setdefault(text, text) if text else text
 
-    def key(self, text: str) -> str:
+    def replace_key(self, text: str) -> str:
         """Replace the key of a label or taint, or a name of the same form, unless it is well known.
 
         The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid,
         too.
         """
         if is_well_known(text) or not text:
-            return self.keep(text)
+            return self.keep_key(text)
         domain, slash, name = text.rpartition("/")
         if slash:
-            name_pseudonym = name if name in KEPT_PARTS else self.name(name)
-            pseudonym = f"{self.domain(domain)}/{name_pseudonym}"
+            name_pseudonym = name if name in KEPT_PARTS else self.replace_name(name)
+            pseudonym = f"{self.replace_domain(domain)}/{name_pseudonym}"
         else:
             pseudonym = self._replace_head(text)
         return pseudonym if is_qualified_name(text) else f"{pseudonym}{INVALID_SUFFIX}"
 
-    def keep(self, text: str) -> str:
+    def keep_key(self, text: str) -> str:
         """Record that a key is kept, and return it."""
         domain, slash, _ = text.rpartition("/")
         self._kept_heads.add(f"{domain}/" if slash else text)
         self.kept_keys.add(text)
         return text
 
-    def domain(self, text: str) -> str:
+    def replace_domain(self, text: str) -> str:
         """Replace the domain of a key unless it is well known."""
         if text in CUSTOM_NAME_DOMAINS or is_well_known_domain(text):
             self._kept_heads.add(f"{text}/")

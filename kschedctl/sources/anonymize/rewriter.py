@@ -33,11 +33,12 @@ class Rewriter:
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
         self._fields = fields
-        self.name = pseudonyms.name
-        self.key = pseudonyms.key
-        self.keep = pseudonyms.keep
-        self.domain = pseudonyms.domain
-        self.numbers, self.expressions = numbers, expressions
+        self.replace_name = pseudonyms.replace_name
+        self.replace_key = pseudonyms.replace_key
+        self.keep_key = pseudonyms.keep_key
+        self.replace_domain = pseudonyms.replace_domain
+        self.numbers = numbers
+        self.expressions = expressions
         self._rewritten: dict[object, object] = {}
 
     def rewrite_once(self, obj: Any) -> Any:
@@ -72,11 +73,11 @@ class Rewriter:
             return {key: self.rewrite_struct(item) for key, item in value.items()}
         return value
 
-    def object_name(self, text: str) -> str:
+    def replace_object_name(self, text: str) -> str:
         """Replace the name of an object or scheduler, unless every cluster has this name."""
-        return text if text in KEPT_NAMES else self.name(text)
+        return text if text in KEPT_NAMES else self.replace_name(text)
 
-    def label(self, key: str, value: str) -> str:
+    def replace_label_value(self, key: str, value: str) -> str:
         """Replace the value of a label or taint with this key.
 
         Well-known values are kept, numbers that are compared by order become their ranks, and each zone in a list of
@@ -95,16 +96,16 @@ class Rewriter:
     def _replace_padded(self, text: str) -> str:
         """Replace a text but keep the blanks around it, which are not part of a zone."""
         stripped = text.strip()
-        return text.replace(stripped, self.name(stripped)) if stripped else text
+        return text.replace(stripped, self.replace_name(stripped)) if stripped else text
 
-    def resource(self, text: str) -> str:
+    def replace_resource(self, text: str) -> str:
         """Replace the name of a resource, except the prefixes and domains by which the scheduler recognizes it."""
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
                 name = text.removeprefix(prefix)
                 # A quota's ``requests.`` is followed by the name of another resource.
-                return prefix + (self.key(name) if prefix == QUOTA_PREFIX else self.name(name))
-        return self.keep(text) if NATIVE_DOMAIN in text else self.key(text)
+                return prefix + (self.replace_key(name) if prefix == QUOTA_PREFIX else self.replace_name(name))
+        return self.keep_key(text) if NATIVE_DOMAIN in text else self.replace_key(text)
 
 
 def _is_valid_label_value(text: str) -> bool:
@@ -114,52 +115,54 @@ def _is_valid_label_value(text: str) -> bool:
 
 def replace_object_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of an object or scheduler, unless every cluster has this name."""
-    return rewriter.object_name(value)
+    return rewriter.replace_object_name(value)
 
 
 def replace_object_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace the names of objects, except names that every cluster has."""
-    return tuple(map(rewriter.object_name, value))
+    return tuple(map(rewriter.replace_object_name, value))
 
 
 def replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace every text of a list."""
-    return tuple(map(rewriter.name, value))
+    return tuple(map(rewriter.replace_name, value))
 
 
 def replace_key(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the key of a label or taint unless it is well known."""
-    return rewriter.key(value)
+    return rewriter.replace_key(value)
 
 
 def replace_keys(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace the keys of labels, except well-known ones."""
-    return tuple(map(rewriter.key, value))
+    return tuple(map(rewriter.replace_key, value))
 
 
 def replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     """Replace the keys and values of labels."""
-    return {rewriter.key(key): rewriter.label(key, label_value) for key, label_value in value.items()}
+    return {
+        rewriter.replace_key(key): rewriter.replace_label_value(key, label_value) for key, label_value in value.items()
+    }
 
 
 def replace_keyed_values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
     """Replace the values of a requirement on a label, as values of the requirement's key."""
-    return tuple(rewriter.label(obj.key, label_value) for label_value in value)
+    return tuple(rewriter.replace_label_value(obj.key, label_value) for label_value in value)
 
 
 def replace_resource(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a resource, except the parts by which the scheduler recognizes it."""
-    return rewriter.resource(value)
+    return rewriter.replace_resource(value)
 
 
 def replace_resource_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace the names in a list of resources."""
-    return tuple(map(rewriter.resource, value))
+    return tuple(map(rewriter.replace_resource, value))
 
 
 def replace_resources(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """Replace the names of resources, and keep their amounts."""
-    return {rewriter.resource(name): amount for name, amount in value.items()}
+    return {rewriter.replace_resource(name): amount for name, amount in value.items()}
 
 
 def drop_text(rewriter: Rewriter, value: object, obj: object) -> str:

@@ -182,7 +182,9 @@ def _iter_expected_files(value: object) -> Iterator[str]:
 
 
 def _iter_files(expectations: object) -> Iterator[str]:
-    """Yield the files that expectations name."""
-    for expectation in expectations if isinstance(expectations, list) else [expectations]:
+    """Yield the files in one or several expectations, each of which is a mapping with the field ``file``."""
+    if not isinstance(expectations, list):
+        expectations = [expectations]
+    for expectation in expectations:
         if isinstance(expectation, dict) and isinstance(expectation.get("file"), str):
             yield expectation["file"]

@@ -110,6 +110,7 @@ def _find_unique_lines(template: str) -> dict[str, int]:
         lines = load_content(template).text.splitlines()
     except InputError:
         return {}
-    fields = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]
+    matches = [(_FIELD.match(line), number) for number, line in enumerate(lines, 1)]
+    fields = [(match[1], number) for match, number in matches if match]
     counts = Counter(field for field, _ in fields)
     return {field: line for field, line in fields if counts[field] == 1}

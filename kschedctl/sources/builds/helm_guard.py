@@ -77,7 +77,8 @@ def explain_unsafe_value(option: str, value: str, top: str) -> str:
 
 def _is_within(path: str, folder: str) -> bool:
     """Return whether the path, with links resolved, is the folder or below it."""
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    path = os.path.realpath(path)
+    folder = os.path.realpath(folder)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 

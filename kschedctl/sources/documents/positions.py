@@ -34,7 +34,8 @@ class Text:
     """The text of a file that was parsed without errors."""
 
     def __init__(self, file: str, content: Content) -> None:
-        self.file, self.content = file, content
+        self.file = file
+        self.content = content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
         """Return line and column, from 1, of a field's key or of a list's item.

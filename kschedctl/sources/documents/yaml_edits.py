@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import yaml
@@ -44,7 +45,10 @@ class EditableText:
         self._shared = _find_shared_nodes(self._documents)
 
     def build_edit(self, document: int, root: Path, change: FieldEdit) -> TextEdit:
-        """Build the edit of the text that makes a change to an object. Raises NotEditableError."""
+        """Build the edit of the text that makes a change to the object at ``root`` in a document, numbered from 1.
+
+        Raises NotEditableError.
+        """
         *steps, last = (*root, *change.path)
         parent = self._documents[document - 1]
         for step in steps:
@@ -60,7 +64,7 @@ class EditableText:
         return self._build_field_removal(parent, index)
 
     def _get_child(self, node: object, step: str | int) -> object:
-        """Return the node at a key or index of a node. Raises NotEditableError."""
+        """Return the node at a key or index of a node. Raises NotEditableError if it is shared or does not exist."""
         if id(node) in self._shared:
             raise NotEditableError("shared by an anchor")
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -72,34 +76,43 @@ class EditableText:
         raise NotEditableError("not there, or merged from elsewhere")
 
     def _build_replacement(self, node: object, value: str | int) -> TextEdit:
-        """Build the edit that replaces a scalar. Raises NotEditableError."""
+        """Build the edit that replaces a scalar on one line. Raises NotEditableError for any other node."""
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">") or id(node) in self._shared:
             raise NotEditableError("not a simple value")
-        start, end = node.start_mark.index, node.end_mark.index
+        start = node.start_mark.index
+        end = node.end_mark.index
         if self.text[start : start + 1] in ("&", "!", "") or node.start_mark.line != node.end_mark.line:
             raise NotEditableError("anchored, tagged, or more than a line")
         return TextEdit(start, end, _render_scalar(value, node.style))
 
     def _build_field_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field of a mapping. Raises NotEditableError."""
+        """Build the edit that removes a field with a scalar from a mapping. A comment on its line is kept.
+
+        Raises NotEditableError if the field is the only one, or if its value is not a scalar on one line.
+        """
         key, value = mapping.value[index]
         if len(mapping.value) == 1 or not isinstance(value, yaml.ScalarNode) or value.style in ("|", ">"):
             raise NotEditableError("the only field, or one with others in it")
-        start, end = key.start_mark.index, value.end_mark.index
+        start = key.start_mark.index
+        end = value.end_mark.index
         if mapping.flow_style:
             return self._build_flow_removal(mapping, index)
         indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         rest = _REST_OF_LINE.match(self.text, end)
-        if rest is None or indentation.strip(" "):  # another item of the line, or the dash of a list's item
+        if rest is None or indentation.strip(" "):  # something else is on the line, such as the dash of a list's item
             return self._build_removal_to_next(mapping, index)
         line = start - len(indentation)
-        if rest[1]:
-            return TextEdit(line, rest.end(), indentation + rest[1])
+        comment = rest[1]
+        if comment:
+            return TextEdit(line, rest.end(), indentation + comment)
         line_break = _LINE_BREAK.match(self.text, rest.end())
         return TextEdit(line, line_break.end() if line_break else rest.end(), "")
 
     def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field up to the next one, which takes its place."""
+        """Build the edit that removes a field up to the next one, which takes its place.
+
+        Raises NotEditableError if there is no next one, or if a comment would be removed as well.
+        """
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could take its place")
         start = mapping.value[index][0].start_mark.index
@@ -107,12 +120,12 @@ class EditableText:
         return self._build_range_removal(start, end)
 
     def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field of a mapping in braces."""
+        """Build the edit that removes a field, with its comma, from a mapping in braces. Raises NotEditableError."""
         if index + 1 < len(mapping.value):
             return self._build_removal_to_next(mapping, index)
-        return self._build_range_removal(
-            mapping.value[index - 1][1].end_mark.index, mapping.value[index][1].end_mark.index
-        )
+        _, previous_value = mapping.value[index - 1]
+        _, value = mapping.value[index]
+        return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)
 
     def _build_range_removal(self, start: int, end: int) -> TextEdit:
         """Build the edit that removes a range. Raises NotEditableError if the range has a comment."""
@@ -124,11 +137,11 @@ class EditableText:
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     """Return the text after all edits. Raises NotEditableError if two edits overlap."""
     next_start = len(text)
-    for start, end, new in sorted(edits, reverse=True):
-        if end > next_start:
+    for edit in sorted(edits, reverse=True):  # from the end, so that the offsets of earlier edits stay valid
+        if edit.end > next_start:
             raise NotEditableError("two edits of one place")
-        text = text[:start] + new + text[end:]
-        next_start = start
+        text = text[: edit.start] + edit.text + text[edit.end :]
+        next_start = edit.start
     return text
 
 
@@ -145,7 +158,7 @@ def _render_scalar(value: str | int, style: str | None) -> str:
 
 
 def _find_shared_nodes(documents: Sequence[object]) -> set[int]:
-    """Return the ids of the nodes that aliases refer to."""
+    """Return the ids of the nodes that occur several times, because aliases refer to them."""
     seen: set[int] = set()
     shared: set[int] = set()
     unvisited = [node for node in documents if node is not None]
@@ -175,35 +188,37 @@ class Correction(NamedTuple):
 def correct_text(content: Content, corrections: Sequence[Correction]) -> tuple[str, list[Correction]]:
     """Return the text after the corrections that can be made, and these corrections.
 
-    The result is parsed. If anything but the corrected fields differs, no correction is made.
+    The new text is parsed. If anything but the corrected fields differs, no correction is made.
     """
     try:
         text = EditableText(content.text)
     except NotEditableError:
         return content.text, []
-    replacements: dict[TextEdit, Correction] = {}
+    corrections_by_edit: dict[TextEdit, Correction] = {}
     for correction in corrections:
-        try:
-            replacements[text.build_edit(*correction)] = correction
-        except NotEditableError:
-            continue
-    applied = list(replacements.values())
+        with suppress(NotEditableError):
+            edit = text.build_edit(correction.document, correction.root, correction.change)
+            corrections_by_edit[edit] = correction
+    applied_corrections = list(corrections_by_edit.values())
     try:
-        new_text = apply_edits(content.text, list(replacements))
-        is_verified = _parse_values(content._replace(text=new_text)) == _apply_corrections(content, applied)
+        new_text = apply_edits(content.text, list(corrections_by_edit))
+        new_values = _parse_values(content._replace(text=new_text))
+        expected_values = _apply_corrections(content, applied_corrections)
     except (NotEditableError, InputError, LookupError):
-        is_verified = False
-    return (new_text, applied) if is_verified else (content.text, [])
+        return content.text, []
+    if new_values != expected_values:
+        return content.text, []
+    return new_text, applied_corrections
 
 
 def _parse_values(content: Content) -> dict[int, object]:
     """Return the values of the non-empty documents by number."""
-    return {number: value for value, number, _ in parse_documents(content)}
+    return {document.number: document.value for document in parse_documents(content)}
 
 
 def _apply_corrections(content: Content, corrections: Sequence[Correction]) -> dict[int, object]:
-    """Return the values of the documents after the corrections."""
+    """Return the values of the documents after the corrections, by number. Raises InputError, LookupError."""
     values = _parse_values(content)
-    for document, root, change in corrections:
-        apply_edit(values[document], change, root)
+    for correction in corrections:
+        apply_edit(values[correction.document], correction.change, correction.root)
     return values

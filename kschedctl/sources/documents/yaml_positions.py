@@ -66,7 +66,7 @@ class YamlPositions:
         start, end = self._ranges[number - 1]
         try:
             positions = _parse_positions(self._text[start:end], self._text.count("\n", 0, start))
-        except yaml.YAMLError:  # a directive that is not repeated
+        except yaml.YAMLError:  # for example, a directive before the first document applies to this one as well
             return {}
         return {number: positions[1]} if len(positions) == 1 else {}
 
@@ -82,7 +82,10 @@ class YamlPositions:
 
 
 def _parse_positions(text: str, line: int) -> dict[int, FieldPosition]:
-    """Return the position of each document of a text by its number, from 1. Empty documents are counted."""
+    """Return the position of each document of a text by its number, from 1, including empty documents.
+
+    ``line`` is the number of lines before the text. Raises yaml.YAMLError.
+    """
     positions: dict[int, FieldPosition] = {}
     stream: Iterator[Event] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
@@ -97,7 +100,7 @@ def _is_merge_key(event: Event) -> bool:
 
 
 def _get_key(event: Event) -> str:
-    """Return the key that an event stands for, or "" for an alias."""
+    """Return the key that an event stands for, or "" if it is not a scalar, such as an alias."""
     if type(event) is not ScalarEvent:
         return ""
     return format_key(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)
@@ -107,13 +110,17 @@ class _OpenContainer:
     """A mapping or list that is being read."""
 
     def __init__(self, event: Event, line: int) -> None:
-        self.event, self.line = event, line
+        self.event = event
+        self.line = line
         self.inside: dict[Key, FieldPosition] = {}
         self.is_list = type(event) is SequenceStartEvent
         self.key: Event | None = None
 
     def add(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add a value that begins with the event, or store the event as the next key."""
+        """Add a value that begins with the event, with the positions inside of it.
+
+        In a mapping, the event is stored as the next key if a key is expected.
+        """
         if self.is_list:
             self.inside[len(self.inside)] = FieldPosition(event.start_mark, inner_positions, self.line)
         elif self.key is None:
@@ -126,7 +133,7 @@ class _OpenContainer:
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add the fields of a merged mapping (``<<``), or of a list of them, that this mapping does not have."""
+        """Add the fields of a merged mapping (``<<``), or of a list of mappings, that this mapping does not have."""
         for key, position in merged_positions.items():
             if isinstance(key, int):  # an item of a list, which is a mapping itself
                 self._merge_fields(position.inside)
@@ -144,7 +151,7 @@ class _PositionBuilder:
         self.root: FieldPosition | None = None
 
     def build(self, stream: Iterator[Event]) -> FieldPosition:
-        """Return the position of the document whose start event was read last."""
+        """Return the position of the document whose start event was read last, and read its remaining events."""
         for event in stream:
             if type(event) is DocumentEndEvent:
                 break

@@ -69,7 +69,8 @@ class Connection:
 
 def connect(access: Access) -> Connection:
     """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
-    request_seconds, list_seconds = REQUEST_SECONDS, LIST_SECONDS
+    request_seconds = REQUEST_SECONDS
+    list_seconds = LIST_SECONDS
     if access.request_timeout:
         request_seconds = list_seconds = parse_timeout(access.request_timeout) or float("inf")
     files = _find_kubeconfig_files(access)
@@ -267,14 +268,13 @@ def _is_loopback(name: str) -> bool:
 def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
     """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
     rest = import_module("kubernetes.client.rest")
-    if not configuration.verify_ssl:  # the kubeconfig turns verification off, about which kubectl does not warn either
+    if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn about it either
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
         return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:
-        raise ClusterError(
-            str(error), where=configuration.host, hint="check the certificates of the kubeconfig"
-        ) from None
+        hint = "check the certificates of the kubeconfig"
+        raise ClusterError(str(error), where=configuration.host, hint=hint) from None
 
 
 def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

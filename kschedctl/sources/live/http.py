@@ -70,7 +70,8 @@ class RefusedError(Exception):
     """An error for a 4xx response, with its status code and the server's message."""
 
     def __init__(self, code: int, message: str) -> None:
-        self.code, self.message = code, message
+        self.code = code
+        self.message = message
         super().__init__(message)
 
 
@@ -313,7 +314,9 @@ class _TemporaryError(Exception):
     """
 
     def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
-        self.seconds, self.at_once, self.hint = seconds, at_once, hint
+        self.seconds = seconds
+        self.at_once = at_once
+        self.hint = hint
         super().__init__(what)
 
 

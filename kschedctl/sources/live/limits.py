@@ -85,7 +85,9 @@ class _Reader(io.RawIOBase):
     """A raw stream that reads from a socket and raises TimeoutError once the limit is exceeded."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, limit: Limit) -> None:
-        self._raw, self._sock, self._limit = raw, sock, limit
+        self._raw = raw
+        self._sock = sock
+        self._limit = limit
 
     def readable(self) -> bool:
         """Return that the stream can be read."""

@@ -253,7 +253,8 @@ class KindCollector:
     """A collector of a kind's objects, without fields that scheduling does not read."""
 
     def __init__(self, kind: str, version: str) -> None:
-        self._kind, self._version = kind, version
+        self._kind = kind
+        self._version = version
         self._collected: list[Struct] = []
         self.warnings: list[str] = []
         self._field_warnings = NewFieldWarnings()
@@ -339,7 +340,8 @@ def get_key(obj: Struct) -> Key:
 def _describe_object(kind: str, document: JsonObject) -> str:
     """Return kind, namespace and name of an object for a warning."""
     meta = object_at(document, "metadata")
-    namespace, name = meta.get("namespace"), meta.get("name")
+    namespace = meta.get("namespace")
+    name = meta.get("name")
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 

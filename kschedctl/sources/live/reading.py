@@ -196,7 +196,8 @@ def _read_kinds(
             if kind == "ConfigMap":
                 futures[kind] = threads.submit(_list_named, server, kind, _choose_config_maps(options, absent_kinds))
             else:
-                selector, cached_list = fields.get(kind, ""), cached_lists.get(kind)
+                selector = fields.get(kind, "")
+                cached_list = cached_lists.get(kind)
                 futures[kind] = threads.submit(_list_kind, server, kind, namespace, selector, cached_list)
         return futures
 

@@ -113,7 +113,8 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
     rank = (q if forward else 1 - q) * count
     counted = 0.0
     bucket = sorted_buckets[0]
-    for bucket in sorted_buckets if forward else reversed(sorted_buckets):
+    ordered_buckets = sorted_buckets if forward else sorted_buckets[::-1]
+    for bucket in ordered_buckets:
         counted += bucket.observations
         if counted >= rank:
             break
@@ -138,7 +139,8 @@ def _interpolate(bucket: NativeBucket, share: float, native_buckets: Sequence[Na
         if other_buckets and all(other.upper < 0 for other in other_buckets):
             upper = 0.0
         return lower + (upper - lower) * share
-    low, high = math.log2(abs(lower)), math.log2(abs(upper))
+    low = math.log2(abs(lower))
+    high = math.log2(abs(upper))
     if lower > 0:
         return math.exp2(low + (high - low) * share)
     return -math.exp2(high + (low - high) * (1 - share))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.validation.unknown_fields import POD_HOLDERS, fields_by_type, find_unknown_fields
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, find_unknown_fields, get_fields_by_type
 from kschedctl.sources.read import read
 
 POD: dict[str, Any] = {
@@ -62,7 +62,7 @@ def test_wrong_shapes_are_somebody_elses_business() -> None:
 
 
 def test_every_type_that_is_named_has_fields() -> None:
-    types = fields_by_type()
+    types = get_fields_by_type()
     assert {inner for fields in types.values() for inner in fields.values()} - {""} <= types.keys()
     assert types.keys() >= POD_HOLDERS
 

@@ -108,13 +108,13 @@ def test_headroom() -> None:
     assert names(consolidated(objects, headroom=75.0)) == ["n2"]
     report = consolidated(objects, headroom=76.0)
     assert names(report) == []
-    assert report.staying[0].why == "cpu: 75 % would be free, --headroom asks for 76 %"
+    assert report.staying[0].why == "cpu: 75 % would be free, --headroom requires 76 %"
 
 
 def test_pods_that_still_have_to_fit() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
     assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
-    for cpu, why in (("4", "would not fit any more"), ("5", "do not fit as it is")):
+    for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even now")):
         objects[-1] = pod("burst", "", cpu)
         report = consolidated(objects, headroom_for=("d/burst",))
         assert names(report) == []
@@ -161,8 +161,8 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
     assert report.build_first_line() == (
-        "1 of 2 nodes could go, saving $0.5000 an hour",
-        "Karpenter takes no node in its next round; of those that could go not 1, mostly as: stays: no budget",
+        "1 of 2 nodes could be removed, saving $0.5000 an hour",
+        "Karpenter removes no nodes in its next round; its most frequent verdict on the others (1): stays: no budget",
     )
 
 
@@ -170,12 +170,12 @@ def test_why_an_autoscaler_takes_fewer() -> None:
     """Three of four could go; it takes one of them, and says of two that they are too young."""
     said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
     assert said.summarize(["n1", "n2", "n3"]) == (
-        "Karpenter takes 1 node in its next round, which is not certain; "
-        "of those that could go not 2, mostly as: stays: too young"
+        "Karpenter removes 1 node in its next round (not certain); "
+        "its most frequent verdict on the others (2): stays: too young"
     )
     assert (
         AutoscalerVerdicts("Karpenter", frozenset({"n1"})).summarize(["n1"])
-        == "Karpenter takes 1 node in its next round"
+        == "Karpenter removes 1 node in its next round"
     )
 
 

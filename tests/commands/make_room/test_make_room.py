@@ -125,7 +125,7 @@ def test_a_budget_is_kept_at_each_step() -> None:
 @pytest.mark.parametrize(
     ("held", "why"),
     [
-        (pod("a", "n1", "2"), "nobody makes them again"),
+        (pod("a", "n1", "2"), "no controller recreates them"),
         (
             pod("a", "n1", "2", {"kind": "DaemonSet", "name": "a"}),
             "they belong to their node (DaemonSets, static pods)",
@@ -159,7 +159,7 @@ def test_an_annotation_keeps_a_pod() -> None:
     held = replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
-    assert [each.why for each in report.held] == ["an annotation says not to evict them"]
+    assert [each.why for each in report.held] == ["an annotation forbids their eviction"]
 
 
 def test_siblings_of_the_pod_stay() -> None:
@@ -185,7 +185,7 @@ def test_fragmented_gpus_are_named_and_mended() -> None:
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
     shown = RENDERERS["table"](report, Style())
-    assert "Fragmented: nvidia.com/gpu: 4 free on 2 nodes, largest gap 2, 4 requested" in shown
+    assert "Fragmented: nvidia.com/gpu: 4 requested; 4 free on 2 nodes, but at most 2 on one node" in shown
 
 
 def test_several_pods_get_room() -> None:
@@ -313,7 +313,7 @@ def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> No
     objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
     report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
-    assert "These moves make room for a part of the pods." in RENDERERS["table"](report, Style())
+    assert "These moves make room for only some of the pods." in RENDERERS["table"](report, Style())
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_others_that_take_the_room_first_are_told() -> None:
     assert (report.fits, len(report.moves)) == (True, 2)
     assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
     page = RENDERERS["table"](report, Style())
-    assert "Other pods that wait, and get a node as well" in page
+    assert "Other waiting pods that also get a node" in page
 
 
 def test_siblings_are_not_sent_away_and_said_to_stay() -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from command_worlds import World, worlds
 from operators import Operator
 
+from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.trial.fix_kinds import FixKind
 
 WORLDS: dict[str, World] = dict(worlds())
 
 
+@cache
+def find_fixes(name: str) -> tuple[Operator, Remedies]:
+    """Return an operator of the cluster, and the fixes for its pod."""
+    operator = Operator(WORLDS[name])
+    return operator, operator.told()
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_commands_do_what_was_replayed(name: str) -> None:
-    operator = Operator(WORLDS[name])
-    for remedy in operator.told().remedies:
+    operator, fixes = find_fixes(name)
+    for remedy in fixes.remedies:
         operator.accepts(remedy)
         assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
 
@@ -36,7 +46,9 @@ def test_two_changes_do_not_undo_each_other(name: str) -> None:
 
 
 def test_every_kind_is_made_in_some_cluster() -> None:
-    made: set[str] = set()
-    for world in WORLDS.values():
-        made.update(kind for remedy in Operator(world).told().remedies for kind in remedy.kinds)
-    assert made == set(FixKind)
+    missing: set[str] = set(FixKind)
+    for name in WORLDS:
+        missing -= {kind for remedy in find_fixes(name)[1].remedies for kind in remedy.kinds}
+        if not missing:
+            break
+    assert missing == set()

@@ -48,9 +48,9 @@ def ask(name: str, most: int = 1) -> tuple[Operator, Remedies]:
     return operator, operator.told()
 
 
-@pytest.mark.parametrize("name", PODS)
+@pytest.mark.parametrize("name", PODS[::2])
 def test_every_command_is_accepted_and_places_the_pod(name: str) -> None:
-    """All fixes of one change; the slowest pods take seconds, as their fixes are replayed with all that waits."""
+    """Every second workload, all fixes of one change, each replayed with everything that waits."""
     operator, told = ask(name)
     for remedy in told.remedies:
         operator.accepts(remedy)

@@ -106,7 +106,7 @@ def test_a_replacement_that_only_affinity_keeps_away_takes_its_node_again() -> N
     assert report.placements == {}
     assert report.chain is not None
     assert (report.chain.outrun, report.chain.returned) == (("d/urgent",), 2)
-    assert "before d/urgent, which waits on" in report.chain.sentence
+    assert "before d/urgent, which keeps waiting" in report.chain.sentence
 
 
 def test_the_replacement_of_a_daemons_only_pod_comes_after_the_preemptor() -> None:

@@ -141,7 +141,7 @@ def test_what_more_of_one_shape_does_not_help_another_may() -> None:
 
 
 def test_one_zone_is_not_survived() -> None:
-    with pytest.raises(UsageError, match="one zone"):
+    with pytest.raises(UsageError, match="several zones"):
         sized([node("n1", "small", 4), pod("p", 1)], keep_zone_loss=True)
 
 
@@ -163,7 +163,7 @@ def test_devices_of_new_nodes_are_not_known() -> None:
     asking = pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     report = sized([node("n1", "small", 4), asking])
     assert report.undecided
-    assert report.doubts == ("1 pod with ResourceClaims: the devices of new nodes are not known",)
+    assert report.doubts == ("1 pod with ResourceClaims: the devices of new nodes are unknown",)
 
 
 def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
@@ -204,7 +204,7 @@ def test_nothing_to_buy_is_said() -> None:
 
 
 def test_types_that_are_not_on_offer_are_told() -> None:
-    with pytest.raises(UsageError, match="no instance type is on offer"):
+    with pytest.raises(UsageError, match="no instance type is on sale"):
         sized([pod("p", 1)], instance_types=[{**instance_type("small", 4, 1.0), "offerings": []}])
 
 
@@ -298,7 +298,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     assert counts(sized(objects)) == {"small": 4}
     report = interrupted(monkeypatch, "find_waiting", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
-    assert "ended before there was one" in report.never[0].message
+    assert "ended before it found a set" in report.never[0].message
     assert report.build_first_line()[0].startswith("2 nodes take 2 pods;")
 
 

@@ -93,7 +93,7 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
     closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, do[counts["s"]]) for counts in some])
     closing.search()
     first = next((at for at, does in enumerate(do) if does), None)
-    assert closing.is_closed
+    assert closing.has_refuted_all
     assert closing.best == (None if first is None else {"s": first})
     assert closing.refuted >= set(range(len(sets) if first is None else first))
 
@@ -103,7 +103,7 @@ def test_too_many_sets_are_only_probed() -> None:
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(1000)]
     closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, False) for counts in some])
     closing.search()
-    assert (closing.is_closed, closing.refuted, closing.first) == (False, {500, 750, 875, 937}, 0)
+    assert (closing.has_refuted_all, closing.refuted, closing.first_open) == (False, {500, 750, 875, 937}, 0)
 
 
 def test_without_time_nothing_is_claimed() -> None:
@@ -117,7 +117,7 @@ def test_without_time_nothing_is_claimed() -> None:
 
     closing = OptimalityCheck(sets, run)
     closing.search()
-    assert (closing.is_closed, closing.best, len(closing.refuted), closing.first) == (False, None, 2, 0)
+    assert (closing.has_refuted_all, closing.best, len(closing.refuted), closing.first_open) == (False, None, 2, 0)
 
 
 def test_what_the_solver_prints_is_not_in_the_answer(capfd: pytest.CaptureFixture[str]) -> None:

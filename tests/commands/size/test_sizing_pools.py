@@ -95,8 +95,8 @@ def test_sets_that_were_replayed_have_check_marks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refuted", "words"), [(1, "the only cheaper set does not"), (2, "none of 2 cheaper sets does")]
+    ("refuted", "words"), [(1, "the only cheaper set does not take them"), (2, "none of 2 cheaper sets takes them")]
 )
 def test_how_many_cheaper_sets_do_not(refuted: int, words: str) -> None:
     report = NodeSizing(3, 3, bound=2, cheapest=True, refuted=refuted)
-    assert report.build_first_line() == (f"3 nodes take 3 pods; at least 2 by requests (50 % above it; {words})",)
+    assert report.build_first_line() == (f"3 nodes take 3 pods; at least 2 by requests (50 % above that; {words})",)

@@ -203,7 +203,7 @@ def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) ->
     pool["spec"]["limits"] = limits
     report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
     assert report.nodes == 2
-    assert [doubt.startswith('NodePool "general" may have') for doubt in report.doubts] == [True] * above
+    assert [doubt.startswith('NodePool "general" is limited to') for doubt in report.doubts] == [True] * above
     assert report.undecided == above
 
 
@@ -247,7 +247,7 @@ def test_a_step_that_fails_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
         sized([*NODES, pod("p", 1)], scenario={"steps": steps})
-    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*bought anew"):
+    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*all nodes are bought"):
         sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 

@@ -124,7 +124,7 @@ EVERYTHING = {
 
 def test_whatever_a_plugin_asks_for_is_told() -> None:
     found = scheduler(node("n1"), pod("p", **EVERYTHING))
-    framework, registrations = found.framework("default-scheduler"), found.registrations("default-scheduler")
+    framework, registrations = found.framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():

@@ -81,7 +81,7 @@ def test_a_message_that_alerts_match_on() -> None:
 
 def test_twice_the_same_and_what_is_not_replayed() -> None:
     cluster = Cluster.from_objects([node("n1")])
-    with pytest.raises(UsageError, match="two different versions"):
+    with pytest.raises(UsageError, match="versions are the same"):
         whatif(cluster, None, build_version_settings(("1.34", "v1.34")))
     with pytest.raises(ConfigurationError, match=r"'1\.29' is not supported"):
         whatif(cluster, None, build_version_settings(("1.29", "1.34")))

@@ -221,7 +221,7 @@ def test_whether_room_helps(memory, helps):
     nodes = [{"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "5", "memory": "1"}}}]
     spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"memory": str(memory)}}}]}
     pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}]
-    assert fitting().room_helps(snapshot({"nodes": nodes, "pods": pods})) is helps
+    assert fitting().can_evictions_only_help(snapshot({"nodes": nodes, "pods": pods})) is helps
 
 
 def naive_filter(cluster, node, pods):

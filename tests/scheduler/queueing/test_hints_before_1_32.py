@@ -337,7 +337,7 @@ def test_plugins_that_leave_all_nodes_out(version: str, rejectors: list[str]) ->
 def list_events(version: str, plugin: str) -> list[tuple[str, bool]]:
     """Return the events of a plugin, each with whether it has a hint."""
     cluster = kschedctl.Cluster.from_objects([], kube_version=version, feature_gates=ON)
-    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     return sorted((each.kind, each.hint is not None) for each in found[plugin])
 
 
@@ -414,6 +414,6 @@ def test_what_gated_pods_hear(version: str, rejectors: set[str], heard: bool) ->
     objects = [pod(), pod("gone", nodeName="n1")]
     scheduler = Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
     info, gone = scheduler.view.pods.infos[0], scheduler.view.pods.objects[1]
-    registrations = scheduler.registrations("default-scheduler")
+    registrations = scheduler.get_registrations("default-scheduler")
     occurrence = Occurrence(POD_DELETED, ChangedObject(POD, gone, None))
     assert concerns_pod(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources") is heard

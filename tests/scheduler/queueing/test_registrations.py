@@ -18,13 +18,13 @@ GATES = {"default": {}, "gang": {"GenericWorkload": True, "GangScheduling": True
 @pytest.mark.parametrize("profile", GATES)
 def test_plugins_ask_for_what_upstreams_do(profile: str) -> None:
     scheduler = Scheduler(kschedctl.Cluster.from_objects([], feature_gates=GATES[profile]))
-    found = scheduler.registrations("default-scheduler").by_plugin
+    found = scheduler.get_registrations("default-scheduler").by_plugin
     assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == WANTED[profile]
 
 
 def test_without_hints_every_event_counts() -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.32", feature_gates={"SchedulerQueueingHints": False})
-    asked = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    asked = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert {each.hint for events in asked.values() for each in events} == {None}
     assert asked["SchedulingGates"] == ()
     assert written(asked["NodeName"][0]) == "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
@@ -62,7 +62,7 @@ plugin there."""
 @pytest.mark.parametrize("version", OF_VERSIONS)
 def test_older_versions(version: str) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version=version)
-    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     wanted = {**WANTED["default"], **OF_VERSIONS[version]}
     assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == {
         plugin: asked for plugin, asked in wanted.items() if asked is not None
@@ -98,7 +98,7 @@ NODE_LABELS = "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
 )
 def test_before_hints(plugin: str, asked: list[str]) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.31")
-    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert sorted(map(written, found[plugin])) == asked
 
 
@@ -135,5 +135,5 @@ EVERY_POD_UPDATE = "Pod: Add, Delete, Update (always Queue)"
 def test_the_oldest(plugin: str, asked: list[str]) -> None:
     """By EventsToRegister of v1.30.10; hints are off by default."""
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.30")
-    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert sorted(map(written, found[plugin])) == asked

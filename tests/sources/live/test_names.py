@@ -11,7 +11,7 @@ import pytest
 from api_server import TLS, Response, for_path, kubeconfig, serving
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
-from kschedctl.cli.candidates import iter_candidates
+from kschedctl.cli.completing import iter_candidates
 
 HOME = "/api/v1/namespaces/lab/pods"
 

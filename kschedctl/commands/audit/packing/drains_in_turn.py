@@ -280,7 +280,7 @@ class UndoableDrain(EmptyingDrain):
         checked_demands = set[int]()
         for position in self.initial_pods:
             reason = ""
-            if uses_claims(self.simulation.incoming(position), view):
+            if uses_claims(self.simulation.get_shared_incoming_info(position), view):
                 reason = self._find_lasting_pre_filter_rejection(position)
             else:
                 # pods of equal demand fit on the same nodes, so that one of them is enough
@@ -293,7 +293,7 @@ class UndoableDrain(EmptyingDrain):
 
     def _has_room_elsewhere(self, position: Position) -> bool:
         """Return whether the filters that look at single nodes accept the pod on another node."""
-        framework = self.simulation.require_framework(position)
+        framework = self.simulation.get_required_framework(position)
         is_feasible = self.simulation.placements.find_locally_feasible(framework, position)
         is_feasible[self.row] = False
         return bool(is_feasible.any())
@@ -303,7 +303,7 @@ class UndoableDrain(EmptyingDrain):
 
         Pods with resource claims are left out, since devices come free.
         """
-        info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
+        info, framework = self.simulation.arriving(position), self.simulation.get_required_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if info.spec.resource_claims or not pre_filter.status.rejected:
             return ""
@@ -492,4 +492,4 @@ class DrainsInTurn:
         if not framework.plugins.keys() <= IN_TREE.keys():
             return False
         filters, scorers = framework.plugins_at("filter"), framework.plugins_at("score")
-        return has_only_local_cordon_effect(filters, scorers, simulation.incoming(position))
+        return has_only_local_cordon_effect(filters, scorers, simulation.get_shared_incoming_info(position))

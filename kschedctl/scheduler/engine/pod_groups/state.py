@@ -72,7 +72,7 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
         positions = positions[~view.absent[positions]]
     scheduled = mask_placed_pods(view, positions)
     if view.group_since is not None:
-        scheduled |= view.placed_before()[positions]
+        scheduled |= view.mask_placed_before_group()[positions]
     waiting = positions[~scheduled]
     served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]
     return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])

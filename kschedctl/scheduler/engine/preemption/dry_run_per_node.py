@@ -46,7 +46,7 @@ def dry_run_changed_nodes(
     """
     view, cache = cycle.view, cycle.victim_cache
     pod_class = get_dry_run_key(cycle.info, view)
-    nominated = view.nominated_against(cycle.info)
+    nominated = view.build_nominated_delta_against(cycle.info)
     cache_key = None
     cached = None
     if cache is not None and pod_class is not None:
@@ -54,7 +54,7 @@ def dry_run_changed_nodes(
         cached = cache.find(cache_key)
     state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated(cached, view, nominated)
     trial = _Trial(filtering, nominated, selection)
-    if cache and cycle.only_best_candidates and filtering.room_helps():
+    if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)
     else:

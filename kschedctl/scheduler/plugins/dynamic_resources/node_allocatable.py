@@ -54,7 +54,7 @@ def _find_claim_users(claim: ResourceClaim, view: Fork) -> Bools:
 
 def _count_by_node(infos: Bools, view: Fork, delta: Delta) -> Counts:
     """Return the number of pods with the infos in the mask (I,) on each node (N,)."""
-    return view.sum_by_node(infos.astype(np.int64)) + delta.counts(infos, len(view.nodes))
+    return view.sum_by_node(infos.astype(np.int64)) + delta.count_changes(infos, len(view.nodes))
 
 
 def _list_claim_names(pod: Pod) -> set[str]:

@@ -81,7 +81,7 @@ def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amoun
     """Return the requests (R,), with 1 for pods, or None if the snapshot lacks a requested resource."""
     if not requests.keys() <= view.resources.keys():
         return None
-    single_row = view.matrix([{**requests, names.PODS: 1}])
+    single_row = view.build_matrix([{**requests, names.PODS: 1}])
     vector: Amounts = single_row[0]
     return vector
 

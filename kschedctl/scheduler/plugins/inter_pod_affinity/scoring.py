@@ -62,7 +62,7 @@ def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores
     """Return the sum of the weights in each row's domains (F,)."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
-        total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
+        total += view.nodes.label(key).map_to_nodes(counts.counts[key])[rows]
     return total
 
 

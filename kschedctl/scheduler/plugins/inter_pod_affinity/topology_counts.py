@@ -92,7 +92,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         selected = find_selected()
 
         # The moves since the cycle began, only those on nodes that had no selected pod then
-        rows, infos, signs = view.trail.since(view.group_since).astype(np.int64)
+        rows, infos, signs = view.trail.list_moves_since(view.group_since).astype(np.int64)
         selected_before = view.count_by_node(selected)
         np.subtract.at(selected_before, rows, signs * selected[infos])
         is_ignored = selected_before[rows] == 0
@@ -116,9 +116,9 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
         """Return the count (N,) in each node's domain after hypothetical changes, or 0 without the label."""
         column = view.nodes.label(key)
-        counts = column.at_nodes(self.counts[key])
+        counts = column.map_to_nodes(self.counts[key])
         if delta:
-            counts = np.where(column.present, counts + delta.sums(self.weights[key], len(view.nodes)), 0)
+            counts = np.where(column.present, counts + delta.sum_changes(self.weights[key], len(view.nodes)), 0)
         return counts
 
     def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
@@ -130,7 +130,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         remaining_domains = np.full(len(view.nodes), domains_with_match)
         if delta:
             for key in self.counts:
-                had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0
+                had_match = view.nodes.label(key).map_to_nodes(self.counts[key]) != 0
                 has_match = self.get_counts_at_nodes(key, view, delta) != 0
                 remaining_domains += has_match.astype(np.int64) - had_match
         is_empty: Bools = remaining_domains == 0

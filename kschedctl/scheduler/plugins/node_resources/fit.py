@@ -306,7 +306,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             if is_requested and not self._is_ignored(name):
                 yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
 
-    def room_helps(self, view: Fork) -> bool:
+    def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether removing pods never makes Filter reject a node, which holds unless requests overflow int64."""
         return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 

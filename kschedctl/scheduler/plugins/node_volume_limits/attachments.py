@@ -317,7 +317,7 @@ class NodeAttachments:
         """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
         for number, message in self.source.errors.items():
             is_info = np.arange(len(view.pods.infos)) == number
-            has_pod = view.count_by_node(is_info) + delta.counts(is_info, len(view.nodes)) > 0
+            has_pod = view.count_by_node(is_info) + delta.count_changes(is_info, len(view.nodes)) > 0
             yield has_pod, message
 
 

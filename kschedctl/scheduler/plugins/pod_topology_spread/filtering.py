@@ -151,7 +151,7 @@ class DomainCounts(msgspec.Struct, frozen=True):
             return np.zeros(len(codes), np.int64), self._apply_min_domains(np.full(len(codes), NO_MINIMUM))
         smallest = _find_smallest_counts(self.counts, self.exists)
         if change is None:
-            pods_in_domain = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            pods_in_domain = self.column.map_to_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
             minimum = self._apply_min_domains(np.array([smallest.fewest]))
             return pods_in_domain, np.broadcast_to(minimum, pods_in_domain.shape)
         in_existing_domain = (codes >= 0) & self.exists[codes]
@@ -208,7 +208,7 @@ def _prepare_counting(
 
     def find_eligible() -> tuple[Bools, Bools, Domains]:
         eligible = find_nodes_with_all_keys(constraints, view) & settings.find_included_nodes(constraint, info, view)
-        exists = column.counts(np.flatnonzero(eligible)) > 0
+        exists = column.count_rows(np.flatnonzero(eligible)) > 0
         return eligible, exists, restrict_domains(column, eligible, constraint.topology_key, view)
 
     key = (NAME, "eligible", constraint)
@@ -312,7 +312,7 @@ def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, 
     if not delta:
         return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
-    return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
+    return np.where(spread.eligible, delta.count_changes(selected, len(view.nodes)), 0)
 
 
 class SmallestCounts(NamedTuple):
@@ -390,7 +390,7 @@ def find_emptiest_domain(
     taint_by_set, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
     is_tolerated = np.array([taint is None for taint in taint_by_set], np.bool_)[set_of_node]
     usable_rows = np.flatnonzero(spread.eligible & is_selected & is_tolerated)
-    is_usable = is_emptiest & (spread.column.counts(usable_rows) > 0)
+    is_usable = is_emptiest & (spread.column.count_rows(usable_rows) > 0)
     if is_usable.any():
         return EmptiestDomain(spread.column.values[int(is_usable.argmax())], equally_empty)
 

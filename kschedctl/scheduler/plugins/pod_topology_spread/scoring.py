@@ -114,8 +114,8 @@ def _score_constraint(
     if domains is None:  # each node is a domain
         score = weigh_counts(counts, len(scored), constraint)
     else:
-        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
-        score = domains.at_nodes(weigh_counts(counts, size, constraint))
+        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.count_rows(scored))
+        score = domains.map_to_nodes(weigh_counts(counts, size, constraint))
     if column.complete:
         return score
     return np.where(column.present, score, 0.0)
