@@ -52,7 +52,7 @@ VALIDATION, POD_SECURITY = "Validation", "PodSecurity"
 def admit(
     cluster: Cluster, manifest: JsonObject, *, namespace: str | None = None, plugins: Collection[str] = ()
 ) -> Admission:
-    """Return the outcome of kube-apiserver 1.36's admission for a manifest of a pod or another object.
+    """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
     ``namespace`` is the namespace of the request, by default that of the manifest. ``plugins`` are enabled in addition
     to the default ones, and are by default those of the cluster's API server. Webhooks and policies are not called.
@@ -75,7 +75,7 @@ def admit(
 
 
 def _get_outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
-    """Return a key that is equal for equal outcomes."""
+    """Return a key that is equal for outcomes with equal code, message and object."""
     return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
 
 
@@ -109,18 +109,24 @@ def iter_outcomes(
         )
         return _AdmissionRun(request, validating_order, skipped).run()
 
-    for limit_range_order in (
-        list_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,)
-    ):
-        outcome = run(limit_range_order, ranges, all_quotas)
+    mutating_orders: Iterable[Sequence[LimitRange]] = (ranges,)
+    if annotated or limit_ranger.have_different_defaults(ranges):
+        mutating_orders = list_orders(ranges)
+    for mutating_order in mutating_orders:
+        outcome = run(mutating_order, ranges, all_quotas)
         yield outcome
-        if not outcome.allowed:  # what one order of the validating steps admits, all orders admit
-            yield from (run(limit_range_order, order, all_quotas) for order in rotate(ranges)[1:])
-            yield from (run(limit_range_order, ranges, order) for order in rotate(all_quotas)[1:])
+        # An object that is admitted in one order of the validating steps is admitted in all. Otherwise, the first
+        # step that denies it decides the message.
+        if not outcome.allowed:
+            yield from (run(mutating_order, order, all_quotas) for order in rotate(ranges)[1:])
+            yield from (run(mutating_order, ranges, order) for order in rotate(all_quotas)[1:])
 
 
 def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
-    """Return the orders in which LimitRanges may set defaults, the order by name first."""
+    """Return the orders in which LimitRanges may set defaults, the order by name first.
+
+    Of more than MAX_PERMUTED LimitRanges, only the rotations are returned.
+    """
     return permutations(ranges) if len(ranges) <= MAX_PERMUTED else rotate(ranges)
 
 
@@ -158,7 +164,10 @@ class _AdmissionRun:
         )
 
     def _run_steps(self) -> None:
-        """Run all steps. Raises NotAdmittedError."""
+        """Run all steps that are not skipped: decoding, mutating plugins, validation, validating plugins.
+
+        Raises NotAdmittedError.
+        """
         request = self.request
         self._decode()
         for name, plugin in _MUTATING:
@@ -178,17 +187,16 @@ class _AdmissionRun:
                 plugin(request)
 
     def _decode(self) -> None:
-        """Decode the object and set its defaults. Raises NotAdmittedError."""
+        """Drop unknown fields of the object with a warning, set its defaults and check its namespace.
+
+        Raises NotAdmittedError.
+        """
         request = self.request
-        for field in list(unknown_fields.find_unknown_fields(request.obj)):
-            self.warnings.append(str(field))
-            parent: Any = request.obj
-            for step in field.path[:-1]:
-                parent = parent[step]
-            del parent[field.path[-1]]
+        self._drop_unknown_fields()
         if request.is_pod:
             _check_priority_type(request)
             self.warnings += _iter_fraction_warnings(request)
+
         meta = request.obj.setdefault("metadata", {})
         request.name = meta.get("name") or meta.get("generateName") or ""
         own_namespace = meta.get("namespace")
@@ -206,48 +214,64 @@ class _AdmissionRun:
             message = 'deprecated since v1.8; use "storageClassName" attribute instead'
             self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
 
+    def _drop_unknown_fields(self) -> None:
+        """Remove the object's unknown fields in place, and warn about each."""
+        obj: Any = self.request.obj
+        for field in list(unknown_fields.find_unknown_fields(obj)):
+            self.warnings.append(str(field))
+            *parent_path, name = field.path
+            parent = obj
+            for step in parent_path:
+                parent = parent[step]
+            del parent[name]
+
     def _validate(self) -> None:
         """Validate the object. Raises NotAdmittedError with all errors."""
         request = self.request
-        errors = [str(fault) for fault in _validate_object(request)]
+        errors = [str(error) for error in _validate_object(request)]
         if errors:
-            message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            message = ", ".join(errors)
+            if len(errors) > 1:
+                message = f"[{message}]"
             raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {message}')
 
     def _check_pod_security(self) -> None:
-        """Check the pod against the namespace's Pod Security levels.
+        """Check the pod or pod template against the namespace's Pod Security levels.
 
-        Raises NotAdmittedError if it violates the enforced level.
+        Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
         pod = pod_security.extract_pod(request.kind, request.obj)
         if not pod:
             return
-        if request.is_pod and (violation := pod_security.get_enforced_standard(labels).describe_violations(pod)):
-            raise request.forbidden(f"violates PodSecurity {violation}")
-        if warning := pod_security.get_warn_standard(labels).describe_violations(pod):
-            self.warnings.append(f"would violate PodSecurity {warning}")
+        if request.is_pod:
+            enforced_violations = pod_security.get_enforced_standard(labels).describe_violations(pod)
+            if enforced_violations:
+                raise request.forbidden(f"violates PodSecurity {enforced_violations}")
+        warned_violations = pod_security.get_warn_standard(labels).describe_violations(pod)
+        if warned_violations:
+            self.warnings.append(f"would violate PodSecurity {warned_violations}")
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object."""
+    """Return the validation errors of the object. Objects of kinds that are not known here have none."""
     kind, obj = request.kind, request.obj
     object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
         struct = convert_builtins(object_copy, manifests.KINDS[kind])
         options = build_validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [
-            *manifests.validate_manifest(kind, struct, options),
-            *(validate_unscheduled_fields(request) if request.is_pod else ()),
-        ]
+        errors: list[object] = list(manifests.validate_manifest(kind, struct, options))
+        if request.is_pod:
+            errors += validate_unscheduled_fields(request)
+        return errors
     if kind in around_pods.KINDS:
         return around_pods.validate_object(kind, convert_builtins(object_copy, around_pods.KINDS[kind]))
     return ()
 
 
 def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
-    """Yield warnings about fractional amounts of bytes."""
+    """Yield a warning about each fractional amount of bytes in the requests and limits of a pod's containers."""
     for name in ("initContainers", "containers"):
         for index, container in enumerate(request.spec.get(name) or ()):
             for part in ("limits", "requests"):
@@ -260,7 +284,7 @@ def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
 
 
 def _build_stored_object(request: AdmissionRequest) -> JsonObject:
-    """Build the object as it is stored: relevant metadata, the spec, and facts derived from them."""
+    """Build the object as it is stored: its relevant metadata and spec, and a pod's QoS class and token volume."""
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")
     metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
@@ -277,15 +301,14 @@ def _compute_qos_class(request: AdmissionRequest) -> str:
     """Return the pod's quality of service class. Upstream: ComputePodQOS."""
     if resource_quota.is_best_effort(request):
         return "BestEffort"
-    pod_resources = request.spec.get("resources")
-    parts = (
-        [pod_resources]
-        if pod_resources
-        else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
-    )
-    for part in parts:
-        limits = defaults.parse_amounts(part.get("limits") or {})
-        requests = defaults.parse_amounts(part.get("requests") or {})
+    if request.spec.get("resources"):
+        all_resources = [request.spec["resources"]]
+    else:
+        containers = (*request.containers, *request.init_containers)
+        all_resources = [container.get("resources") or {} for container in containers]
+    for resources in all_resources:
+        limits = defaults.parse_amounts(resources.get("limits") or {})
+        requests = defaults.parse_amounts(resources.get("requests") or {})
         for name in ("cpu", "memory"):
             if name not in limits or not limits[name].mantissa or requests.get(name, limits[name]) != limits[name]:
                 return "Burstable"
@@ -303,8 +326,10 @@ def check_namespace(request: AdmissionRequest) -> None:
 
 
 def _always_pull_images(request: AdmissionRequest) -> None:
-    """Run AlwaysPullImages: set the pull policy of all containers."""
-    for container in (*request.containers, *request.init_containers) if request.is_pod else ():
+    """Run AlwaysPullImages: set the pull policy of all containers of a pod."""
+    if not request.is_pod:
+        return
+    for container in (*request.containers, *request.init_containers):
         container["imagePullPolicy"] = "Always"
 
 
@@ -338,7 +363,7 @@ _MUTATING: Sequence[tuple[str, Plugin]] = (
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
     ("LimitPodHardAntiAffinityTopology", _check_hard_anti_affinity),
     ("LimitRanger", limit_ranger.check_bounds),
-    (POD_SECURITY, _skip),
+    (POD_SECURITY, _skip),  # _AdmissionRun runs it, as it warns
     ("PodNodeSelector", node_selector.check_node_selector),
     ("PodTolerationRestriction", tolerations.check_whitelist),
     ("RuntimeClass", classes.check_overhead),

@@ -11,7 +11,7 @@ import msgspec
 from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.resource_quota import BETA_CLASS_ANNOTATION
 from kschedctl.admission.tolerations import merge_tolerations
-from kschedctl.api.objects import PriorityClass, RuntimeClass, StorageClass
+from kschedctl.api.objects import PriorityClass, RuntimeClass, RuntimeClassScheduling, StorageClass
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -21,20 +21,24 @@ PREEMPTS = "PreemptLowerPriority"
 
 
 def set_priority(request: AdmissionRequest) -> None:
-    """Set priority and preemption policy of a pod, or the priority of a PodGroup. Raises NotAdmittedError."""
+    """Run Priority: set priority and preemption policy of a pod from its class, or the priority of a PodGroup.
+
+    Raises NotAdmittedError if the class does not exist or the pod sets other values.
+    """
     if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
         _set_group_priority(request)
     if not request.is_pod:
         return
     spec = request.spec
     priority_class = _find_priority_class(request)
-    if priority_class is not None and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = priority_class.metadata.name
-        request.changed.append(
-            f"priorityClassName {priority_class.metadata.name} by PriorityClass {priority_class.metadata.name}"
-        )
-    priority = priority_class.value if priority_class else 0
-    policy = (priority_class.preemption_policy if priority_class else None) or PREEMPTS
+    priority, policy = 0, PREEMPTS
+    if priority_class is not None:
+        name = priority_class.metadata.name
+        if not spec.get("priorityClassName"):
+            spec["priorityClassName"] = name
+            request.changed.append(f"priorityClassName {name} by PriorityClass {name}")
+        priority = priority_class.value
+        policy = priority_class.preemption_policy or PREEMPTS
     pod_priority, pod_policy = spec.get("priority"), spec.get("preemptionPolicy")
     explanation = "priority admission controller computed {} from the given PriorityClass name"
     if pod_priority is not None and pod_priority != priority:
@@ -47,7 +51,10 @@ def set_priority(request: AdmissionRequest) -> None:
 
 
 def _set_group_priority(request: AdmissionRequest) -> None:
-    """Set the priority of a PodGroup if groups preempt as one. Raises NotAdmittedError."""
+    """Set the priority of a PodGroup from its class, if the feature gate for it is on.
+
+    Raises NotAdmittedError if the class does not exist or the group sets another priority.
+    """
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("WorkloadAwarePreemption"):
         return
@@ -64,57 +71,56 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 
 
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
-    """Return the named PriorityClass, or the global default with the lowest value, or None.
+    """Find the PriorityClass that the object names, or else the global default with the lowest value, or return None.
 
     Raises NotAdmittedError if the named class does not exist.
     """
     classes = request.cluster.priority_classes
     name = request.spec.get("priorityClassName")
     if name:
-        priority_class = next(
-            (candidate for candidate in (*classes, *SYSTEM_CLASSES) if candidate.metadata.name == name), None
-        )
-        if priority_class is None:
-            raise request.forbidden(f"no PriorityClass with name {name} was found")
-        return priority_class
-    defaults = [candidate for candidate in classes if candidate.global_default]
-    return min(defaults, key=lambda candidate: candidate.value) if defaults else None
+        for priority_class in (*classes, *SYSTEM_CLASSES):
+            if priority_class.metadata.name == name:
+                return priority_class
+        raise request.forbidden(f"no PriorityClass with name {name} was found")
+    defaults = [priority_class for priority_class in classes if priority_class.global_default]
+    return min(defaults, key=lambda priority_class: priority_class.value, default=None)
 
 
 REJECTED = "pod rejected: "
 
 
 def apply_runtime_class(request: AdmissionRequest) -> None:
-    """Add overhead, node selector and tolerations of the class to the pod. Raises NotAdmittedError."""
+    """Run RuntimeClass: add overhead, node selector and tolerations of the class to the pod.
+
+    Raises NotAdmittedError if the class does not exist, or its overhead or selector conflicts with the pod's.
+    """
     runtime_class = _find_runtime_class(request)
     if runtime_class is None:
         return
     spec = request.spec
-    if runtime_class.overhead is not None and runtime_class.overhead.pod_fixed:
+    overhead = runtime_class.overhead.pod_fixed if runtime_class.overhead else {}
+    if overhead:
         pod_overhead = spec.get("overhead")
-        if pod_overhead is not None and parse_quantities(pod_overhead) != parse_quantities(
-            runtime_class.overhead.pod_fixed
-        ):
-            raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
-        spec["overhead"] = dict(runtime_class.overhead.pod_fixed)
         if pod_overhead is None:
             request.changed.append(f"overhead by RuntimeClass {runtime_class.metadata.name}")
+        elif parse_quantities(pod_overhead) != parse_quantities(overhead):
+            raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        spec["overhead"] = dict(overhead)
     if runtime_class.scheduling is not None:
-        _apply_scheduling(request, runtime_class)
+        _apply_scheduling(request, runtime_class.scheduling)
 
 
-def _apply_scheduling(request: AdmissionRequest, runtime_class: RuntimeClass) -> None:
-    """Add node selector and tolerations of the class. Raises NotAdmittedError for a conflicting selector."""
-    assert runtime_class.scheduling is not None
+def _apply_scheduling(request: AdmissionRequest, scheduling: RuntimeClassScheduling) -> None:
+    """Add node selector and tolerations of a RuntimeClass. Raises NotAdmittedError for a conflicting selector."""
     pod_selector = request.spec.get("nodeSelector") or {}
-    for key, value in runtime_class.scheduling.node_selector.items():
+    for key, value in scheduling.node_selector.items():
         if key in pod_selector and pod_selector[key] != value:
             message = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
             raise request.forbidden(f"{message}; pod.spec.nodeSelector[{key}] = {pod_selector[key]}")
-    if runtime_class.scheduling.node_selector:
-        request.spec["nodeSelector"] = {**pod_selector, **runtime_class.scheduling.node_selector}
-    if runtime_class.scheduling.tolerations:
-        added: list[Writable] = [msgspec.to_builtins(toleration) for toleration in runtime_class.scheduling.tolerations]
+    if scheduling.node_selector:
+        request.spec["nodeSelector"] = {**pod_selector, **scheduling.node_selector}
+    if scheduling.tolerations:
+        added: list[Writable] = [msgspec.to_builtins(toleration) for toleration in scheduling.tolerations]
         request.spec["tolerations"] = merge_tolerations(request.spec.get("tolerations") or [], added)
 
 
@@ -128,18 +134,19 @@ def check_overhead(request: AdmissionRequest) -> None:
 
 
 def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
-    """Return the RuntimeClass of the pod, or None if it names none. Raises NotAdmittedError."""
+    """Find the RuntimeClass of a pod, or return None if the pod names none or the object is not a pod.
+
+    Raises NotAdmittedError if the class does not exist.
+    """
     name = request.spec.get("runtimeClassName") if request.is_pod else None
     if name is None:
         return None
     if not name:
         raise NotAdmittedError(INTERNAL, "resource name may not be empty")
-    runtime_class = next(
-        (candidate for candidate in request.cluster.runtime_classes if candidate.metadata.name == name), None
-    )
-    if runtime_class is None:
-        raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
-    return runtime_class
+    for runtime_class in request.cluster.runtime_classes:
+        if runtime_class.metadata.name == name:
+            return runtime_class
+    raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
 
 
 DEFAULT_ANNOTATIONS = (
@@ -150,9 +157,9 @@ PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def set_default_class(request: AdmissionRequest) -> None:
-    """Set the newest default StorageClass for a claim that names none.
+    """Run DefaultStorageClass: set the newest default StorageClass for a claim that names none.
 
-    Of equally new classes the first by name is used.
+    Of equally new classes, the first by name is used. Without a default class, the claim is unchanged.
     """
     if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
         return
@@ -172,7 +179,7 @@ def _is_default_class(storage_class: StorageClass) -> bool:
 
 
 def add_protection_finalizer(request: AdmissionRequest) -> None:
-    """Add the finalizer that keeps a claim while it is in use."""
+    """Run StorageObjectInUseProtection: add the finalizer that keeps a claim while it is in use."""
     if request.kind == "PersistentVolumeClaim":
         finalizers = request.obj["metadata"].setdefault("finalizers", [])
         if PROTECTION_FINALIZER not in finalizers:

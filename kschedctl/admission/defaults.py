@@ -63,11 +63,8 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
 
 def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
     """Set the defaults of a container."""
-    image, at, _digest = str(container.get("image", "")).partition("@")
-    _registry, _slash, name = image.rpartition("/")
-    _name, _colon, tag = name.partition(":")
-    uses_latest = tag in ("", "latest") and not at
-    _set_missing(container, imagePullPolicy="Always" if uses_latest else "IfNotPresent")
+    image = str(container.get("image", ""))
+    _set_missing(container, imagePullPolicy="Always" if _is_latest_image(image) else "IfNotPresent")
     _set_missing(
         container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File", resources={}
     )
@@ -92,15 +89,23 @@ def _set_container_defaults(container: Writable, host_network: bool, is_pod: boo
             _set_missing(reference, apiVersion="v1")
 
 
+def _is_latest_image(image: str) -> bool:
+    """Return whether an image has no digest, and has the tag ``latest`` or no tag."""
+    if "@" in image:
+        return False
+    name = image.rpartition("/")[2]
+    return name.partition(":")[2] in ("", "latest")
+
+
 def _set_http_defaults(handler: object) -> None:
-    """Set the defaults of an HTTP probe or lifecycle handler."""
+    """Set the defaults of the HTTP request that a probe or a lifecycle handler makes, if it makes one."""
     http_get = handler.get("httpGet") if isinstance(handler, dict) else None
     if isinstance(http_get, dict):
         _set_missing(http_get, path="/", scheme="HTTP")
 
 
 def _set_volume_defaults(volume: Writable) -> None:
-    """Set the defaults of a volume."""
+    """Set the defaults of a volume. A volume without a source becomes an emptyDir."""
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
     for source in _SOURCES_WITH_MODE:
@@ -159,7 +164,9 @@ def _set_missing(target: Writable, **values: object) -> None:
 
 def _list_objects(value: object) -> list[Writable]:
     """Return the objects in a list, or an empty list for any other value."""
-    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [element for element in value if isinstance(element, dict)]
 
 
 def parse_amounts(resources: dict[str, object]) -> dict[str, Quantity]:

@@ -39,17 +39,31 @@ def _item_with_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
 
 def have_different_defaults(ranges: Sequence[LimitRange]) -> bool:
     """Return whether two LimitRanges have different defaults for containers, so that their order matters."""
-    amount_by_resource: dict[tuple[str, str], str | int | float] = {}
-    pairs = (pair for limit_range in ranges for pair in _iter_container_defaults(limit_range))
-    return any(amount_by_resource.setdefault(resource, amount) != amount for resource, amount in pairs)
+    first_amounts: dict[tuple[str, str], str | int | float] = {}
+    for limit_range in ranges:
+        for default in _iter_container_defaults(limit_range):
+            first_amount = first_amounts.setdefault((default.part, default.resource), default.amount)
+            if first_amount != default.amount:
+                return True
+    return False
 
 
-def _iter_container_defaults(limit_range: LimitRange) -> Iterator[tuple[tuple[str, str], str | int | float]]:
-    """Yield part and resource of each container default, with the amount."""
+class _ContainerDefault(NamedTuple):
+    """A default request or limit for containers."""
+
+    part: str
+    """``requests`` or ``limits``."""
+    resource: str
+    amount: str | int | float
+
+
+def _iter_container_defaults(limit_range: LimitRange) -> Iterator[_ContainerDefault]:
+    """Yield the default limits and requests that a LimitRange has for containers."""
     for item in limit_range.spec.limits:
         if item.type == CONTAINER_TYPE:
             for part, amounts in (("limits", item.default), ("requests", item.default_request)):
-                yield from (((part, name), amount) for name, amount in amounts.items())
+                for resource, amount in amounts.items():
+                    yield _ContainerDefault(part, resource, amount)
 
 
 def add_default_resources(request: AdmissionRequest) -> None:
@@ -57,7 +71,7 @@ def add_default_resources(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
-        changes = list(_add_defaults(request, limit_range))
+        changes = list(_add_range_defaults(request, limit_range))
         if changes:
             request.annotate(
                 ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.annotation for change in changes)}"
@@ -77,7 +91,7 @@ class _AddedDefaults(NamedTuple):
     amounts: Resources
 
 
-def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
+def _add_range_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
     """Add the defaults of one LimitRange to the containers of a pod, and yield what was added."""
     limits: Resources = {}
     requests: Resources = {}
@@ -108,9 +122,11 @@ def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -
 def check_bounds(request: AdmissionRequest) -> None:
     """Check the bounds of all LimitRanges. Raises NotAdmittedError with all violations of one LimitRange."""
     for limit_range in request.limit_ranges:
-        messages = list(dict.fromkeys(_iter_messages(request, limit_range)))
+        messages = list(dict.fromkeys(_iter_breach_messages(request, limit_range)))
+        if len(messages) == 1:
+            raise request.forbidden(messages[0])
         if messages:
-            raise request.forbidden(messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
+            raise request.forbidden(f"[{', '.join(messages)}]")
 
 
 class Breach(NamedTuple):
@@ -124,9 +140,11 @@ class Breach(NamedTuple):
     """The API server's message."""
 
 
-def _iter_messages(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
-    """Yield the messages about violations of a LimitRange."""
-    return (breach.message for item in limit_range.spec.limits for breach in _iter_request_breaches(request, item))
+def _iter_breach_messages(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
+    """Yield the messages about the object's violations of a LimitRange."""
+    for item in limit_range.spec.limits:
+        for breach in _iter_request_breaches(request, item):
+            yield breach.message
 
 
 def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
@@ -134,14 +152,15 @@ def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> I
     if request.is_pod and item.type == CONTAINER_TYPE:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
-            amounts = parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
-            yield from iter_breaches(item, *amounts)
+            requests = parse_quantities(resources.get("requests") or {})
+            limits = parse_quantities(resources.get("limits") or {})
+            yield from iter_breaches(item, requests, limits)
     elif request.is_pod and item.type == POD_TYPE:
-        yield from iter_breaches(item, *request.sum_pod_resources(overhead=False))
+        requests, limits = request.sum_pod_resources(overhead=False)
+        yield from iter_breaches(item, requests, limits)
     elif request.kind == "PersistentVolumeClaim" and item.type == CLAIM_TYPE:
-        yield from iter_claim_breaches(
-            item, parse_quantities((request.spec.get("resources") or {}).get("requests") or {})
-        )
+        resources = request.spec.get("resources") or {}
+        yield from iter_claim_breaches(item, parse_quantities(resources.get("requests") or {}))
 
 
 def iter_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
@@ -215,11 +234,12 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     elif not limit:
         yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
-        fits_milli = amount.bound.value() <= MAX_MILLI
         ratio = limit / request
-        max_ratio = float(amount.bound.value())
-        observed, max_ratio = (ratio * 1000, float(amount.bound.milli_value())) if fits_milli else (ratio, max_ratio)
-        if observed > max_ratio:
+        if amount.bound.value() <= MAX_MILLI:
+            is_exceeded = ratio * 1000 > float(amount.bound.milli_value())
+        else:
+            is_exceeded = ratio > float(amount.bound.value())
+        if is_exceeded:
             yield amount.build_breach("limits", f"{message} provided ratio is {ratio:f}")
 
 

@@ -11,7 +11,10 @@ SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 
 
 def add_node_selector(request: AdmissionRequest) -> None:
-    """Add the namespace's node selector to the pod's own. Raises NotAdmittedError if they conflict."""
+    """Add the namespace's node selector to the pod's own.
+
+    Raises NotAdmittedError if they conflict or the namespace's selector is invalid.
+    """
     if not request.is_pod:
         return
     check_node_selector(request)
@@ -35,10 +38,12 @@ def check_node_selector(request: AdmissionRequest) -> None:
 
 
 def parse_namespace_selector(request: AdmissionRequest) -> dict[str, str]:
-    """Return the node selector in the namespace's annotation. Raises NotAdmittedError."""
-    text = request.namespace_annotations.get(SELECTOR, "")
+    """Return the node selector in the namespace's annotation. Raises NotAdmittedError if it is invalid."""
     selector: dict[str, str] = {}
-    for part in text.split(",") if text else ():
+    text = request.namespace_annotations.get(SELECTOR, "")
+    if not text:
+        return selector
+    for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals or "=" in value:
             raise NotAdmittedError(INTERNAL, f"invalid selector: [{part}]")

@@ -36,35 +36,37 @@ class CreatedObject(NamedTuple):
 
 
 def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the names of webhook configurations that would be called for one of the objects."""
+    """Yield the names of webhook configurations of which a webhook may be called for one of the objects."""
     created = list(objects)
     configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
     for configuration in configurations:
-        criteria = (
-            MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
-        )
-        if any(_may_match(cluster, match, obj) for match in criteria for obj in created):
+        all_criteria = [
+            MatchResources(webhook.namespace_selector, webhook.object_selector, webhook.rules)
+            for webhook in configuration.webhooks
+            if webhook.rules
+        ]
+        if any(_may_match(cluster, criteria, obj) for criteria in all_criteria for obj in created):
             yield configuration.metadata.name
 
 
 def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the names of policies in force that change or may deny one of the objects."""
+    """Yield the names of policies in force that may change or deny one of the objects."""
     created = list(objects)
     kind = POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
-        bindings = [
+        binding_criteria = [
             binding.spec.match_resources
             for binding in getattr(cluster, FIELDS[f"{kind}Binding"])
             if binding.spec.policy_name == policy.metadata.name
             and (mutating or DENY in binding.spec.validation_actions)
         ]
         matching = [obj for obj in created if _may_match(cluster, policy.spec.match_constraints, obj)]
-        if any(_may_match(cluster, match, obj) for match in bindings for obj in matching):
+        if any(_may_match(cluster, criteria, obj) for criteria in binding_criteria for obj in matching):
             yield policy.metadata.name
 
 
 def _may_match(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
-    """Return whether the criteria match the object, or may match it because labels are unknown.
+    """Return whether the criteria match the object, where selectors match unknown labels.
 
     Criteria without rules match any object.
     """
@@ -100,12 +102,10 @@ def _may_select(selector: LabelSelector, labels: Mapping[str, str] | None) -> bo
 
 def _find_namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
     """Return the labels of a namespace, or None if it was not read."""
-    stored: Namespace | None = next(
-        (candidate for candidate in cluster.namespaces if candidate.metadata.name == name), None
-    )
-    if stored is None and cluster.gap("Namespace"):
-        return None
-    return {NAME_LABEL: name, **(stored.metadata.labels if stored else {})}
+    namespace = _find_namespace(cluster, name)
+    if namespace is not None:
+        return {NAME_LABEL: name, **namespace.metadata.labels}
+    return None if cluster.gap("Namespace") else {NAME_LABEL: name}
 
 
 BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -114,10 +114,7 @@ NAMESPACE_LIFECYCLE, SERVICE_ACCOUNT_PLUGIN, DEFAULT_ACCOUNT = "NamespaceLifecyc
 
 
 def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """Yield the plugins whose decision in a namespace is unknown because some objects were not read.
-
-    These objects are the namespace and its service accounts.
-    """
+    """Yield the plugins whose decision is unknown because the namespace or its service accounts were not read."""
     namespace_object = _find_namespace(cluster, namespace)
     if namespace_object is None:
         yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
@@ -128,11 +125,12 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
     """Yield the plugins whose decision is unknown because the pod names an object that was not read."""
-    priority = str(spec.get("priorityClassName") or "")
-    runtime = spec.get("runtimeClassName")
-    if cluster.gap("PriorityClass") and find_priority_class(priority, cluster.priority_classes) is None:
+    priority_class = str(spec.get("priorityClassName") or "")
+    if cluster.gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:
         yield "Priority"
-    if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
+    runtime_class = spec.get("runtimeClassName")
+    known_runtime_classes = {known_class.metadata.name for known_class in cluster.runtime_classes}
+    if runtime_class and cluster.gap("RuntimeClass") and runtime_class not in known_runtime_classes:
         yield "RuntimeClass"
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     namespace_object = _find_namespace(cluster, namespace)
@@ -141,11 +139,14 @@ def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
 
 
 def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:
-    """Return whether the namespace does not exist. Without any known namespace, namespaces were not read."""
+    """Return whether the namespace does not exist. False if namespaces were not read, of which none is known then."""
     were_read = bool(cluster.namespaces) and cluster.gap("Namespace") is None
     return were_read and namespace not in BUILT_IN_NAMESPACES and _find_namespace(cluster, namespace) is None
 
 
 def _find_namespace(cluster: Cluster, name: str) -> Namespace | None:
     """Return the namespace of this name, or None."""
-    return next((namespace for namespace in cluster.namespaces if namespace.metadata.name == name), None)
+    for namespace in cluster.namespaces:
+        if namespace.metadata.name == name:
+            return namespace
+    return None

@@ -6,7 +6,7 @@ Pods are JSON documents. Upstream: staging/src/k8s.io/pod-security-admission/pol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.field_errors import go_quote
@@ -40,7 +40,7 @@ SAFE_SYSCTLS: Mapping[int, frozenset[str]] = {
 """Minor version -> the sysctls that are safe since then."""
 SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t")
 CONTAINER_ENGINE_TYPE, CONTAINER_ENGINE_SINCE = "container_engine_t", 31
-USER_NAMESPACES_SINCE, WINDOWS_SINCE = 35, 25
+USER_NAMESPACES_SINCE, WINDOWS_SINCE, SECCOMP_FIELDS_SINCE = 35, 25, 19
 SAFE_VOLUMES = (
     *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"),
     *("projected", "secret"),
@@ -65,10 +65,6 @@ class CheckedPod:
         lists = ("initContainers", "containers", "ephemeralContainers")
         self.containers = [container for name in lists for container in objects_at(self.spec, name)]
 
-    def names_of(self, containers: Iterable[JsonObject]) -> list[str]:
-        """Return the names of containers or volumes."""
-        return [str(container.get("name", "")) for container in containers]
-
     @property
     def is_windows(self) -> bool:
         """Whether the pod is a Windows pod and the standard has exceptions for Windows pods."""
@@ -79,12 +75,33 @@ class CheckedPod:
         """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
-    def get_settings(self, *path: str) -> tuple[object, list[tuple[str, object]]]:
-        """Return a setting of the pod's security context, and the settings of containers by name."""
-        by_container = [(str(c.get("name", "")), _get_at(c, "securityContext", *path)) for c in self.containers]
-        return _get_at(self.spec, "securityContext", *path), [
-            (name, value) for name, value in by_container if value is not None
-        ]
+    def get_settings(self, *path: str) -> _Settings:
+        """Return the values of a setting in the security contexts of the pod and its containers."""
+        of_containers = []
+        for container in self.containers:
+            value = _get_at(container, "securityContext", *path)
+            if value is not None:
+                of_containers.append((_get_name(container), value))
+        return _Settings(_get_at(self.spec, "securityContext", *path), of_containers)
+
+
+class _Settings(NamedTuple):
+    """The values of a setting in the security contexts of a pod and its containers."""
+
+    of_pod: object
+    """The value that the pod sets, or None."""
+    of_containers: list[tuple[str, object]]
+    """Name and value of each container that sets the setting."""
+
+
+def _get_name(obj: JsonObject) -> str:
+    """Return the name of a container or volume."""
+    return str(obj.get("name", ""))
+
+
+def _get_names(objects: Iterable[JsonObject]) -> list[str]:
+    """Return the names of containers or volumes."""
+    return [_get_name(obj) for obj in objects]
 
 
 def _get_at(value: object, *path: str) -> object:
@@ -111,7 +128,12 @@ def _quote_all(names: Iterable[str]) -> str:
 
 def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
     """Describe the pod and containers that set a forbidden value, or return "" if there are none."""
-    return " and ".join((["pod"] if by_pod else []) + ([_format_name_list(containers)] if containers else []))
+    setters = []
+    if by_pod:
+        setters.append("pod")
+    if containers:
+        setters.append(_format_name_list(containers))
+    return " and ".join(setters)
 
 
 # -- baseline ------------------------------------------------------------------------------------------------------
@@ -122,8 +144,13 @@ def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
     pod_profile, container_profiles = pod.get_settings("appArmorProfile", "type")
     forbidden = [(name, value) for name, value in container_profiles if value not in _PROFILES]
     pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
-    values = sorted({str(value) for _, value in forbidden} | ({str(pod_profile)} if pod_is_bad else set()))
-    setters = [text for text in [_describe_setters(pod_is_bad, [name for name, _ in forbidden])] if text]
+    found_values = {str(value) for _, value in forbidden}
+    if pod_is_bad:
+        found_values.add(str(pod_profile))
+    values = sorted(found_values)
+    setters = []
+    if values:
+        setters.append(_describe_setters(pod_is_bad, [name for name, _ in forbidden]))
     annotations = sorted(
         f"{key}={go_quote(str(value))}"
         for key, value in pod.annotations.items()
@@ -144,17 +171,24 @@ def _is_safe_app_armor(profile: str) -> bool:
 
 def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     """Yield capabilities that are not among the default ones."""
-    _, added_by = pod.get_settings("capabilities", "add")
-    forbidden_by_container = {
-        name: [c for c in _as_list(added) if c not in DEFAULT_CAPABILITIES] for name, added in added_by
-    }
-    names = [name for name, added in forbidden_by_container.items() if added]
+    names, capabilities = _find_added_capabilities(pod, DEFAULT_CAPABILITIES)
     if names:
-        added = sorted({capability for forbidden in forbidden_by_container.values() for capability in forbidden})
         yield (
             "non-default capabilities",
-            f"{_format_name_list(names)} must not include {_quote_all(added)} in {_ADDED_CAPABILITIES}",
+            f"{_format_name_list(names)} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}",
         )
+
+
+def _find_added_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
+    """Return the names of containers that add capabilities which are not allowed, and these capabilities."""
+    names = []
+    found: set[str] = set()
+    for name, added in pod.get_settings("capabilities", "add").of_containers:
+        forbidden = [capability for capability in _get_list(added) if capability not in allowed]
+        if forbidden:
+            names.append(name)
+            found.update(forbidden)
+    return list(dict.fromkeys(names)), sorted(found)
 
 
 _ADDED_CAPABILITIES = "securityContext.capabilities.add"
@@ -169,14 +203,14 @@ def _check_host_namespaces(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_host_paths(pod: CheckedPod) -> Iterator[Violation]:
     """Yield hostPath volumes."""
-    names = [str(volume.get("name", "")) for volume in objects_at(pod.spec, "volumes") if "hostPath" in volume]
+    names = _get_names(volume for volume in objects_at(pod.spec, "volumes") if "hostPath" in volume)
     if names:
         yield "hostPath volumes", _format_name_list(names, "volume")
 
 
 def _check_host_ports(pod: CheckedPod) -> Iterator[Violation]:
     """Yield host ports that containers use."""
-    used = {str(c.get("name", "")): _find_host_ports(c) for c in pod.containers}
+    used = {_get_name(container): _find_host_ports(container) for container in pod.containers}
     names = [name for name, ports in used.items() if ports]
     if names:
         ports = sorted(set().union(*used.values()))
@@ -191,7 +225,7 @@ def _find_host_ports(container: JsonObject) -> set[str]:
 
 def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
     """Yield hosts that probes and lifecycle handlers name."""
-    used = {str(container.get("name", "")): set(_iter_probe_hosts(container)) for container in pod.containers}
+    used = {_get_name(container): set(_iter_probe_hosts(container)) for container in pod.containers}
     names = sorted(name for name, hosts in used.items() if hosts)
     if names:
         hosts = sorted(set().union(*used.values()))
@@ -207,14 +241,14 @@ def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
     probes = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
     for handler in (*probes, _get_at(container, "lifecycle", "postStart"), _get_at(container, "lifecycle", "preStop")):
         for protocol in ("httpGet", "tcpSocket"):
-            if host := _get_at(handler, protocol, "host"):
+            host = _get_at(handler, protocol, "host")
+            if host:
                 yield str(host)
 
 
 def _check_privileged(pod: CheckedPod) -> Iterator[Violation]:
     """Yield privileged containers."""
-    _, privileged = pod.get_settings("privileged")
-    names = [name for name, value in privileged if value]
+    names = [name for name, value in pod.get_settings("privileged").of_containers if value]
     if names:
         yield "privileged", f"{_format_name_list(names)} must not set securityContext.privileged=true"
 
@@ -227,7 +261,7 @@ def _check_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden proc mounts."""
-    _, mounts = pod.get_settings("procMount")
+    mounts = pod.get_settings("procMount").of_containers
     forbidden = [(name, str(value)) for name, value in mounts if value != "Default"]
     if forbidden:
         values = _quote_all(sorted({value for _, value in forbidden}))
@@ -240,18 +274,25 @@ def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
 def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden SELinux options."""
     pod_options, container_options = pod.get_settings("seLinuxOptions")
-    allowed = {*SELINUX_TYPES, *([CONTAINER_ENGINE_TYPE] if pod.minor >= CONTAINER_ENGINE_SINCE else [])}
+    allowed = set(SELINUX_TYPES)
+    if pod.minor >= CONTAINER_ENGINE_SINCE:
+        allowed.add(CONTAINER_ENGINE_TYPE)
     forbidden = [(name, options) for name, options in container_options if _is_forbidden_selinux(options, allowed)]
     pod_is_bad = pod_options is not None and _is_forbidden_selinux(pod_options, allowed)
-    options = [options for _, options in forbidden] + ([pod_options] if pod_is_bad else [])
-    types = sorted({str(_get_at(option, "type") or "") for option in options} - allowed)
-    if options:
-        details = [_format_name_list(types, "type")] if types else []
-        details += [
-            f"{name} may not be set" for name in ("user", "role") if any(_get_at(option, name) for option in options)
-        ]
-        setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
-        yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(details)}"
+    all_options = [options for _, options in forbidden]
+    if pod_is_bad:
+        all_options.append(pod_options)
+    if not all_options:
+        return
+    details = []
+    types = sorted({str(_get_at(options, "type") or "") for options in all_options} - allowed)
+    if types:
+        details.append(_format_name_list(types, "type"))
+    for name in ("user", "role"):
+        if any(_get_at(options, name) for options in all_options):
+            details.append(f"{name} may not be set")
+    setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
+    yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(details)}"
 
 
 def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
@@ -261,14 +302,14 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden seccomp profiles. Before 1.19, they are read from annotations."""
-    if pod.minor < 19:
-        keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in pod.names_of(pod.containers))]
-        values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}
-        forbidden = sorted(f"{key}={go_quote(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
-        if forbidden:
-            yield "seccompProfile", f"forbidden {_pluralize('annotation', forbidden)} {', '.join(forbidden)}"
+    if pod.minor >= SECCOMP_FIELDS_SINCE:
+        yield from _check_seccomp_fields(pod)
         return
-    yield from _check_seccomp_fields(pod)
+    keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in _get_names(pod.containers))]
+    values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}
+    forbidden = sorted(f"{key}={go_quote(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
+    if forbidden:
+        yield "seccompProfile", f"forbidden {_pluralize('annotation', forbidden)} {', '.join(forbidden)}"
 
 
 def _is_safe_seccomp(profile: str) -> bool:
@@ -276,22 +317,25 @@ def _is_safe_seccomp(profile: str) -> bool:
     return profile in ("runtime/default", "docker/default") or profile.startswith("localhost/")
 
 
-def _check_seccomp_fields(pod: CheckedPod, includes_pod: bool = True) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles in fields of containers and, with ``includes_pod``, of the pod itself."""
+def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
+    """Yield forbidden seccomp profiles in fields of the pod and its containers."""
     pod_profile, container_profiles = pod.get_settings("seccompProfile", "type")
     forbidden = [(name, str(value)) for name, value in container_profiles if value not in _PROFILES]
-    pod_is_bad = includes_pod and pod_profile is not None and pod_profile not in _PROFILES
+    pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
     setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
     if setters:
-        values = sorted({value for _, value in forbidden} | ({str(pod_profile)} if pod_is_bad else set()))
-        yield "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {_quote_all(values)}"
+        values = {value for _, value in forbidden}
+        if pod_is_bad:
+            values.add(str(pod_profile))
+        must_not = "must not set securityContext.seccompProfile.type to"
+        yield "seccompProfile", f"{setters} {must_not} {_quote_all(sorted(values))}"
 
 
 def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
     """Yield sysctls that are not safe."""
     allowed = frozenset().union(*(names for since, names in SAFE_SYSCTLS.items() if pod.minor >= since))
     sysctls = objects_at(object_at(pod.spec, "securityContext"), "sysctls")
-    forbidden = [str(sysctl.get("name", "")) for sysctl in sysctls if sysctl.get("name", "") not in allowed]
+    forbidden = [name for name in _get_names(sysctls) if name not in allowed]
     if forbidden:
         yield "forbidden sysctls", ", ".join(forbidden)
 
@@ -314,29 +358,24 @@ def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
     violating = [c for c in pod.containers if _get_at(c, "securityContext", "allowPrivilegeEscalation") is not False]
     if violating:
         must = "must set securityContext.allowPrivilegeEscalation=false"
-        yield "allowPrivilegeEscalation != false", f"{_format_name_list(pod.names_of(violating))} {must}"
+        yield "allowPrivilegeEscalation != false", f"{_format_name_list(_get_names(violating))} {must}"
 
 
 def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     """Yield containers that keep capabilities or add others than NET_BIND_SERVICE."""
     if pod.is_windows:
         return
+    details = []
     not_dropping = [
-        c for c in pod.containers if "ALL" not in _as_list(_get_at(c, "securityContext", "capabilities", "drop"))
+        c for c in pod.containers if "ALL" not in _get_list(_get_at(c, "securityContext", "capabilities", "drop"))
     ]
-    added = {
-        name: [c for c in _as_list(capabilities) if c != "NET_BIND_SERVICE"]
-        for name, capabilities in pod.get_settings("capabilities", "add")[1]
-    }
-    adding = [name for name, capabilities in added.items() if capabilities]
-    details = (
-        [f'{_format_name_list(pod.names_of(not_dropping))} must set securityContext.capabilities.drop=["ALL"]']
-        if not_dropping
-        else []
-    )
+    if not_dropping:
+        names = _format_name_list(_get_names(not_dropping))
+        details.append(f'{names} must set securityContext.capabilities.drop=["ALL"]')
+    adding, capabilities = _find_added_capabilities(pod, ("NET_BIND_SERVICE",))
     if adding:
-        names = _quote_all(sorted({capability for capabilities in added.values() for capability in capabilities}))
-        details.append(f"{_format_name_list(adding)} must not include {names} in {_ADDED_CAPABILITIES}")
+        names = _format_name_list(adding)
+        details.append(f"{names} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}")
     if details:
         yield "unrestricted capabilities", "; ".join(details)
 
@@ -347,15 +386,21 @@ def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
         volume for volume in objects_at(pod.spec, "volumes") if not any(kind in volume for kind in SAFE_VOLUMES)
     ]
     if forbidden:
-        kinds = sorted(
-            {next((kind for kind in RESTRICTED_VOLUMES if kind in volume), "unknown") for volume in forbidden}
-        )
+        types = sorted({_get_volume_type(volume) for volume in forbidden})
         verb = "uses" if len(forbidden) == 1 else "use"
-        volumes = _format_name_list(pod.names_of(forbidden), "volume")
+        volumes = _format_name_list(_get_names(forbidden), "volume")
         yield (
             "restricted volume types",
-            f"{volumes} {verb} {_format_name_list(kinds, 'restricted volume type')}",
+            f"{volumes} {verb} {_format_name_list(types, 'restricted volume type')}",
         )
+
+
+def _get_volume_type(volume: JsonObject) -> str:
+    """Return the restricted type of a volume, or ``unknown``."""
+    for volume_type in RESTRICTED_VOLUMES:
+        if volume_type in volume:
+            return volume_type
+    return "unknown"
 
 
 def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
@@ -364,7 +409,7 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
         return
     pod_value, container_values = pod.get_settings("runAsNonRoot")
     setters = _describe_setters(pod_value is False, [name for name, value in container_values if value is False])
-    unset = [name for name in pod.names_of(pod.containers) if name not in dict(container_values)]
+    unset = [name for name in _get_names(pod.containers) if name not in dict(container_values)]
     if setters:
         yield "runAsNonRoot != true", f"{setters} must not set securityContext.runAsNonRoot=false"
     elif unset and pod_value is not True:
@@ -376,9 +421,7 @@ def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
     if pod.in_user_namespace:
         return
     pod_value, container_values = pod.get_settings("runAsUser")
-    setters = _describe_setters(
-        pod_value == 0 and pod_value is not None, [name for name, value in container_values if value == 0]
-    )
+    setters = _describe_setters(pod_value == 0, [name for name, value in container_values if value == 0])
     if setters:
         yield "runAsUser=0", f"{setters} must not set runAsUser=0"
 
@@ -388,11 +431,9 @@ def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
     if pod.is_windows:
         return
     forbidden = list(_check_seccomp_fields(pod))
-    pod_profile, _ = pod.get_settings("seccompProfile", "type")
-    containers_with_profile = {
-        str(c.get("name", "")) for c in pod.containers if _get_at(c, "securityContext", "seccompProfile") is not None
-    }
-    unset = [name for name in pod.names_of(pod.containers) if name not in containers_with_profile]
+    pod_profile = pod.get_settings("seccompProfile", "type").of_pod
+    containers_with_profile = dict(pod.get_settings("seccompProfile").of_containers)
+    unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
     if forbidden:
         yield from forbidden
     elif unset and pod_profile not in _PROFILES:
@@ -400,7 +441,7 @@ def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
         yield "seccompProfile", f"pod or {_format_name_list(unset)} {must}"
 
 
-def _as_list(value: object) -> Sequence[str]:
+def _get_list(value: object) -> Sequence[str]:
     """Return the value if it is a list, or an empty sequence."""
     return value if isinstance(value, list) else ()
 
@@ -444,19 +485,24 @@ RESTRICTED: Mapping[str, Check] = {
 }
 
 
-def find_violations(pod: JsonObject, level: str, version: str) -> str:
-    """Return the pod's violations of a level in a version (``latest``, ``v1.30``), or ""."""
+def describe_violations(pod: JsonObject, level: str, version: str) -> str:
+    """Describe the pod's violations of a level in a version (``latest``, ``v1.30``). "" means that there are none."""
     if level not in ("baseline", "restricted"):
         return ""
     minor = LATEST_MINOR if version == "latest" else min(int(version.partition(".")[2]), LATEST_MINOR)
-    checked_pod = CheckedPod(pod, minor)
-    restricted_checks = (
-        [check for check in RESTRICTED.values() if check.since <= minor] if level == "restricted" else []
-    )
+    restricted_checks = []
+    if level == "restricted":
+        restricted_checks = [check for check in RESTRICTED.values() if check.since <= minor]
     overridden = {check.overrides for check in restricted_checks}
-    checks = [c for name, c in BASELINE.items() if c.since <= minor and name not in overridden] + restricted_checks
-    found_violations = [fault for check in checks for fault in check.find(checked_pod)]
-    return ", ".join(f"{summary} ({details})" if details else summary for summary, details in found_violations)
+    checks = [
+        check for name, check in BASELINE.items() if check.since <= minor and name not in overridden
+    ] + restricted_checks
+    checked_pod = CheckedPod(pod, minor)
+    descriptions = []
+    for check in checks:
+        for summary, details in check.find(checked_pod):
+            descriptions.append(f"{summary} ({details})" if details else summary)
+    return ", ".join(descriptions)
 
 
 LABEL = "pod-security.kubernetes.io/"
@@ -475,7 +521,7 @@ class Standard(NamedTuple):
 
     def describe_violations(self, pod: JsonObject) -> str:
         """Return the pod's violations after the standard's name, as in ``"restricted:latest": …``, or ""."""
-        violations = find_violations(pod, self.level, self.version)
+        violations = describe_violations(pod, self.level, self.version)
         return f'"{self.level}:{self.version}": {violations}' if violations else ""
 
 

@@ -87,10 +87,11 @@ class AdmissionRequest:
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
-        """The namespace, or None if it was not read."""
-        return next(
-            (namespace for namespace in self.cluster.namespaces if namespace.metadata.name == self.namespace), None
-        )
+        """The namespace, or None if it is not known."""
+        for namespace in self.cluster.namespaces:
+            if namespace.metadata.name == self.namespace:
+                return namespace
+        return None
 
     @property
     def namespace_annotations(self) -> dict[str, str]:
@@ -98,7 +99,7 @@ class AdmissionRequest:
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
     def describe_optional_plugin(self, plugin: str) -> str:
-        """Return a clause which says that an optional plugin is enabled, and how that is known."""
+        """Return a clause, for a change by an optional plugin, which tells why the plugin is known to be enabled."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
     def forbidden(self, reason: str) -> NotAdmittedError:
@@ -117,7 +118,7 @@ class AdmissionRequest:
         return convert_builtins(drop_nulls(self.obj), api.Pod)
 
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
-        """Return the requests and the limits of the pod as a whole."""
+        """Return the pod's total requests and total limits, with or without the pod's overhead."""
         pod = self.decode_pod()
         requests = compute_pod_requests(pod, _SPEC_OPTIONS._replace(overhead=overhead))
         limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)

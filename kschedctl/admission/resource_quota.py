@@ -60,18 +60,24 @@ def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
 
 
 def check_quotas(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if containers do not set required resources or a quota is exceeded."""
+    """Raise NotAdmittedError if a quota denies the object.
+
+    A quota does so if containers do not set resources that it requires, if it does not tell how much of a resource is
+    used, or if the object exceeds it.
+    """
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
     for quota in matching:
         names = [name for name in quota.status.hard if _is_resource_of_kind(name, request)]
-        if missing := list(_iter_unset_resources(names, request)):
-            raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {'; '.join(missing)}")
+        unset = list(_iter_unset_resources(names, request))
+        if unset:
+            raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {'; '.join(unset)}")
         if any(name not in quota.status.used for name in names):
             resource_list = ",".join(sorted(names))
             raise request.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {resource_list}")
     for quota in matching:
-        if excess := describe_excess(quota, usage):
+        excess = describe_excess(quota, usage)
+        if excess:
             raise request.forbidden(excess)
 
 
@@ -99,18 +105,20 @@ def charge_quotas(request: AdmissionRequest, count: int) -> tuple[ResourceQuota,
 def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
     """Return, by quota, the higher limits that ``count`` objects like this one require."""
     usage = _compute_nonzero_usage(request)
-    by_quota: dict[str, dict[str, str]] = {}
+    needed_by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
-        if _matches_quota(quota, request):
-            hard = parse_quantities(quota.status.hard)
-            used_after = _charge_quota(quota, usage, count).status.used
-            exceeded_limits = {
-                name: str(used_after[name])
-                for name in usage
-                if name in hard and parse(used_after.get(name, 0)) > hard[name]
-            }
-            by_quota |= {quota.metadata.name: exceeded_limits} if exceeded_limits else {}
-    return by_quota
+        if not _matches_quota(quota, request):
+            continue
+        hard = parse_quantities(quota.status.hard)
+        used_after = _charge_quota(quota, usage, count).status.used
+        needed_limits = {
+            name: str(used_after[name])
+            for name in usage
+            if name in hard and parse(used_after.get(name, 0)) > hard[name]
+        }
+        if needed_limits:
+            needed_by_quota[quota.metadata.name] = needed_limits
+    return needed_by_quota
 
 
 def find_unset_resources(request: AdmissionRequest) -> list[str]:
@@ -144,17 +152,18 @@ def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
     ]
     if not exceeded_names:
         return ""
-    lists = (usage, {name: used_before.get(name, ZERO) for name in exceeded_names}, hard)
-    requested, already_used, limited = (
-        ",".join(f"{name}={amounts[name]}" for name in sorted(exceeded_names)) for amounts in lists
-    )
+    exceeded_names.sort()
+    requested = ",".join(f"{name}={usage[name]}" for name in exceeded_names)
+    already_used = ",".join(f"{name}={used_before.get(name, ZERO)}" for name in exceeded_names)
+    limited = ",".join(f"{name}={hard[name]}" for name in exceeded_names)
     return f"exceeded quota: {quota.metadata.name}, requested: {requested}, used: {already_used}, limited: {limited}"
 
 
 def compute_usage(request: AdmissionRequest) -> Quantities:
     """Return the amounts that the object uses, by the resource names in quotas."""
     if request.is_pod:
-        return dict(compute_pod_usage(*request.sum_pod_resources(overhead=True)), **{"pods": ONE, "count/pods": ONE})
+        requests, limits = request.sum_pod_resources(overhead=True)
+        return {**compute_pod_usage(requests, limits), "pods": ONE, "count/pods": ONE}
     if request.kind == "PersistentVolumeClaim":
         return _compute_volume_claim_usage(request)
     if request.kind == KIND:
@@ -226,7 +235,8 @@ def _matches_scope(term: ScopeSelectorTerm, request: AdmissionRequest) -> bool:
         return False
     if term.scope_name == "PriorityClass":
         return _selects_class(term, request.spec.get("priorityClassName") or "")
-    return _SCOPE_PREDICATES[term.scope_name](request) if term.scope_name in _SCOPE_PREDICATES else False
+    predicate = _SCOPE_PREDICATES.get(term.scope_name)
+    return predicate is not None and predicate(request)
 
 
 def _selects_class(term: ScopeSelectorTerm, name: str) -> bool:
@@ -249,17 +259,19 @@ def _is_terminating(request: AdmissionRequest) -> bool:
 
 
 def is_best_effort(request: AdmissionRequest) -> bool:
-    """Return whether the pod sets no cpu and memory requests or limits above zero."""
+    """Return whether the pod sets no request or limit of cpu or memory above zero."""
     pod_resources = request.spec.get("resources") or {}
-    parts = (
-        [pod_resources]
-        if pod_resources
-        else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
-    )
-    amounts = (parse_quantities(part.get(name) or {}) for part in parts for name in ("requests", "limits"))
-    return not any(
-        amount > ZERO for resources in amounts for name, amount in resources.items() if name in ("cpu", "memory")
-    )
+    if pod_resources:
+        all_resources = [pod_resources]
+    else:
+        containers = (*request.containers, *request.init_containers)
+        all_resources = [container.get("resources") or {} for container in containers]
+    for resources in all_resources:
+        for part in ("requests", "limits"):
+            amounts = parse_quantities(resources.get(part) or {})
+            if amounts.get("cpu", ZERO) > ZERO or amounts.get("memory", ZERO) > ZERO:
+                return False
+    return True
 
 
 def _has_cross_namespace_affinity(request: AdmissionRequest) -> bool:
@@ -321,7 +333,8 @@ def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
         if resource_by_class is None:
             continue
         usage[f"{IMPLICIT_RESOURCE_PREFIX}{name}"] = Quantity(count)
-        if resource := resource_by_class.get(name):
+        resource = resource_by_class.get(name)
+        if resource:
             usage[f"{QUOTA_PREFIX}{resource}"] = Quantity(count)
     return usage
 
@@ -338,17 +351,13 @@ def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
 
 def _count_devices(device_request: DeviceRequest) -> Counter[str]:
     """Return the maximum number of devices that a request may get, by device class."""
-    if not device_request.first_available:
-        return (
-            Counter({device_request.exactly.device_class_name: _get_device_count(device_request.exactly)})
-            if device_request.exactly
-            else Counter()
-        )
     max_by_class: Counter[str] = Counter()
-    for alternative in device_request.first_available:
-        max_by_class[alternative.device_class_name] = max(
-            max_by_class[alternative.device_class_name], _get_device_count(alternative)
-        )
+    alternatives: list[ExactDeviceRequest | DeviceSubRequest] = list(device_request.first_available)
+    if not alternatives and device_request.exactly:
+        alternatives = [device_request.exactly]
+    for alternative in alternatives:
+        name = alternative.device_class_name
+        max_by_class[name] = max(max_by_class[name], _get_device_count(alternative))
     return max_by_class
 
 
@@ -368,8 +377,8 @@ def _get_extended_resources(request: AdmissionRequest) -> dict[str, str] | None:
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):
         return None
-    classes = (
-        (device_class.metadata.name, device_class.spec.extended_resource_name)
+    return {
+        device_class.metadata.name: device_class.spec.extended_resource_name
         for device_class in cluster.device_classes
-    )
-    return {name: resource for name, resource in classes if resource}
+        if device_class.spec.extended_resource_name
+    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.objects import ServiceAccount
@@ -44,8 +45,11 @@ def _get_account(request: AdmissionRequest, name: str) -> ServiceAccount:
 
 def _find_account(request: AdmissionRequest, name: str) -> ServiceAccount | None:
     """Return the service account of this name, or None."""
-    accounts = request.cluster.in_namespace("service_accounts", request.namespace)
-    return next((account for account in accounts if account.metadata.name == name), None)
+    accounts: Sequence[ServiceAccount] = request.cluster.in_namespace("service_accounts", request.namespace)
+    for account in accounts:
+        if account.metadata.name == name:
+            return account
+    return None
 
 
 def _check_mirror_pod(request: AdmissionRequest) -> None:
@@ -66,42 +70,57 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     is_mounted = spec.get("automountServiceAccountToken")  # the pod's setting precedes the account's
     if is_mounted is None and account is not None:
         is_mounted = account.automount_service_account_token
-    if is_mounted is None:
-        is_mounted = True
-    paths = ({mount.get("mountPath") for mount in c.get("volumeMounts") or ()} for c in request.containers)
-    return bool(is_mounted) and any(TOKEN_PATH not in mounted for mounted in paths)
+    if is_mounted is not None and not is_mounted:
+        return False
+    for container in request.containers:
+        mounted_paths = {mount.get("mountPath") for mount in container.get("volumeMounts") or ()}
+        if TOKEN_PATH not in mounted_paths:
+            return True
+    return False
 
 
 def _check_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
     """Raise NotAdmittedError if the pod refers to secrets that its service account does not list."""
     mountable = {secret.name for secret in account.secrets}
     account_title = f"service account {account.metadata.name}"
-    for reference, name in _iter_secret_references(request):
-        if name not in mountable:
+    for reference in _iter_secret_references(request):
+        if reference.secret not in mountable:
             raise request.forbidden(
-                f"{reference} is not allowed because {account_title} does not reference that secret"
+                f"{reference.description} is not allowed because {account_title} does not reference that secret"
             )
     pull_secrets = {secret.name for secret in account.image_pull_secrets}
     for index, secret in enumerate(request.spec.get("imagePullSecrets") or ()):
-        if (name := secret.get("name", "")) not in pull_secrets:
+        name = secret.get("name", "")
+        if name not in pull_secrets:
             message = f'imagePullSecrets[{index}].name="{name}" is not allowed because {account_title}'
             raise request.forbidden(f"{message} does not reference that imagePullSecret")
 
 
-def _iter_secret_references(request: AdmissionRequest) -> Iterator[tuple[str, str]]:
-    """Yield the pod's references to secrets in upstream's words, with the secrets' names."""
+class _SecretReference(NamedTuple):
+    """A reference of a pod to a secret."""
+
+    description: str
+    """The place of the reference, as upstream's message describes it."""
+    secret: str
+    """The name of the secret."""
+
+
+def _iter_secret_references(request: AdmissionRequest) -> Iterator[_SecretReference]:
+    """Yield the pod's references to secrets, other than those to image pull secrets."""
     for volume in request.spec.get("volumes") or ():
-        if name := (volume.get("secret") or {}).get("secretName"):
-            yield f'volume with secret.secretName="{name}"', name
+        name = (volume.get("secret") or {}).get("secretName")
+        if name:
+            yield _SecretReference(f'volume with secret.secretName="{name}"', name)
     for container_kind, containers in (("init container", request.init_containers), ("container", request.containers)):
         for container in containers:
+            container_title = f"{container_kind} {container['name']}"
             for variable in container.get("env") or ():
-                if name := ((variable.get("valueFrom") or {}).get("secretKeyRef") or {}).get("name"):
-                    reference = f"{container_kind} {container['name']} with envVar {variable.get('name', '')}"
-                    yield f'{reference} referencing secret.secretName="{name}"', name
+                name = ((variable.get("valueFrom") or {}).get("secretKeyRef") or {}).get("name")
+                if name:
+                    place = f"{container_title} with envVar {variable.get('name', '')}"
+                    yield _SecretReference(f'{place} referencing secret.secretName="{name}"', name)
             for source in container.get("envFrom") or ():
-                if name := (source.get("secretRef") or {}).get("name"):
-                    yield (
-                        f'{container_kind} {container["name"]} with envFrom referencing secret.secretName="{name}"',
-                        name,
-                    )
+                name = (source.get("secretRef") or {}).get("name")
+                if name:
+                    place = f"{container_title} with envFrom"
+                    yield _SecretReference(f'{place} referencing secret.secretName="{name}"', name)

@@ -43,13 +43,15 @@ def add_default_tolerations(request: AdmissionRequest) -> None:
 def add_namespace_tolerations(request: AdmissionRequest) -> None:
     """Run PodTolerationRestriction: add the namespace's tolerations and check its whitelist.
 
-    Raises NotAdmittedError.
+    A pod that is not BestEffort also gets a toleration of memory pressure. Raises NotAdmittedError if the whitelist
+    does not allow a toleration, or an annotation of the namespace is invalid.
     """
     if not request.is_pod:
         return
     added = _parse_annotation(request, DEFAULTS_ANNOTATION) or []
     pod_tolerations = [drop_empty_fields(toleration) for toleration in request.spec.get("tolerations") or ()]
-    if new_tolerations := [toleration for toleration in added if drop_empty_fields(toleration) not in pod_tolerations]:
+    new_tolerations = [toleration for toleration in added if drop_empty_fields(toleration) not in pod_tolerations]
+    if new_tolerations:
         keys = ", ".join(str(toleration.get("key") or "any taint") for toleration in new_tolerations)
         enabled_clause = request.describe_optional_plugin("PodTolerationRestriction")
         request.changed.append(f"tolerations of {keys} by Namespace {request.namespace}{enabled_clause}")
@@ -66,15 +68,19 @@ def check_whitelist(request: AdmissionRequest) -> None:
         return
     allowed = _parse_annotation(request, WHITELIST_ANNOTATION)
     pod_tolerations = request.spec.get("tolerations") or []
-    if allowed and not all(
-        any(covers(permitted, toleration) for permitted in allowed) for toleration in pod_tolerations
-    ):
-        message = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
-        raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")
+    if not allowed:
+        return
+    for toleration in pod_tolerations:
+        if not any(covers(permitted, toleration) for permitted in allowed):
+            message = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
+            raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")
 
 
 def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | None:
-    """Return the tolerations in an annotation of the namespace, or None without one. Raises NotAdmittedError."""
+    """Return the tolerations in an annotation of the namespace, or None if it has no such annotation.
+
+    Raises NotAdmittedError if the annotation is not valid JSON.
+    """
     text = request.namespace_annotations.get(key)
     if not text:
         return None
@@ -92,7 +98,9 @@ def _render_go_json_error(text: str, error: ValueError) -> str:
             for index, (character, expected) in enumerate(zip(text, literal, strict=False)):
                 if index and character != expected:
                     return f"invalid character '{character}' in literal {literal} (expecting '{expected}')"
-    return f"invalid character '{text[0]}' looking for beginning of value" if text[:1].isalpha() else str(error)
+    if text[:1].isalpha():
+        return f"invalid character '{text[0]}' looking for beginning of value"
+    return str(error)
 
 
 def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
@@ -113,18 +121,16 @@ def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
 
 def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
     """Return both lists without tolerations that another one covers. Of equal tolerations the first is kept."""
-    result: list[Writable] = []
+    merged: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
-        if any(covers(previous, toleration) for previous in result):
-            continue
-        if any(
-            drop_empty_fields(later) != drop_empty_fields(toleration) and covers(later, toleration)
-            for later in all_tolerations[index + 1 :]
-        ):
-            continue
-        result.append(toleration)
-    return result
+        is_covered = any(covers(kept, toleration) for kept in merged)
+        for later in all_tolerations[index + 1 :]:
+            are_equal = drop_empty_fields(later) == drop_empty_fields(toleration)
+            is_covered = is_covered or (covers(later, toleration) and not are_equal)
+        if not is_covered:
+            merged.append(toleration)
+    return merged
 
 
 def drop_empty_fields(toleration: Writable) -> Writable:
@@ -136,19 +142,21 @@ def covers(wide: Writable, narrow: Writable) -> bool:
     """Return whether one toleration tolerates every taint that the other tolerates."""
     if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
-    exists = wide.get("operator") == "Exists"
-    if (wide.get("key") or "") != (narrow.get("key") or "") and not (not wide.get("key") and exists):
+    accepts_any_value = wide.get("operator") == "Exists"
+    accepts_any_key = accepts_any_value and not wide.get("key")
+    if not accepts_any_key and (wide.get("key") or "") != (narrow.get("key") or ""):
         return False
     if wide.get("effect") and wide["effect"] != (narrow.get("effect") or ""):
         return False
-    seconds, narrow_seconds = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
-    if (
-        wide.get("effect") == "NoExecute"
-        and seconds is not None
-        and (narrow_seconds is None or narrow_seconds > seconds)
-    ):
+    if wide.get("effect") == "NoExecute" and not _lasts_as_long(wide, narrow):
         return False
-    if exists:
+    if accepts_any_value:
         return True
-    equal = (narrow.get("operator") or "Equal") == "Equal"
-    return equal and (wide.get("value") or "") == (narrow.get("value") or "")
+    narrow_compares_value = (narrow.get("operator") or "Equal") == "Equal"
+    return narrow_compares_value and (wide.get("value") or "") == (narrow.get("value") or "")
+
+
+def _lasts_as_long(toleration: Writable, other: Writable) -> bool:
+    """Return whether one toleration lasts at least as long as another one. Without a time it lasts forever."""
+    seconds, other_seconds = toleration.get("tolerationSeconds"), other.get("tolerationSeconds")
+    return seconds is None or (other_seconds is not None and seconds >= other_seconds)

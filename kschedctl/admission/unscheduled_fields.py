@@ -7,7 +7,6 @@ pkg/apis/core/v1/validation/validation.go (v1.36). Errors are in its order as fa
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from ipaddress import ip_address
 
 from kschedctl.admission.request import AdmissionRequest, Writable
@@ -206,11 +205,12 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
 
 
 def _is_ip_address(text: str) -> bool:
-    """Return whether the text is an IP address, which may have leading zeros as in other old fields."""
-    with suppress(ValueError):
+    """Return whether the text is an IP address. The numbers of an IPv4 address may have leading zeros."""
+    try:
         ip_address(text if ":" in text else LEADING_ZEROS.sub("", text))
-        return True
-    return False
+    except ValueError:
+        return False
+    return True
 
 
 def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:

@@ -34,7 +34,7 @@ class CostLimitError(AbortedError):
 
 
 def build_acceptance_test(read: Callable[..., object]) -> Callable[..., bool]:
-    """Build a predicate that is true if ``read`` accepts the values without a ValueError."""
+    """Build a predicate that tells whether ``read`` accepts values, which it rejects with a ValueError."""
 
     def accepts(*values: object) -> bool:
         try:

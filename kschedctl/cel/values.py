@@ -104,7 +104,7 @@ class Map:
             raise CelError("unsupported key type") from None
 
     def find(self, key: Value) -> Value:
-        """Return the value of a key or of an equal number of another type, or MISSING."""
+        """Return the value that an expression gets for a key, or MISSING."""
         return self.find_stored(key)
 
     def find_stored(self, key: Value) -> Value:
@@ -278,14 +278,14 @@ def compare_values(left: Value, right: Value) -> int:
 
 
 def checked_int(value: int) -> int:
-    """Return an int result. Raises CelError on overflow."""
+    """Return the value if it fits in an int of 64 bits. Raises CelError if not."""
     if not INT_MIN <= value <= INT_MAX:
         raise CelError("integer overflow")
     return value
 
 
 def checked_uint(value: int) -> Uint:
-    """Return a uint result. Raises CelError on overflow."""
+    """Return the value as a uint of 64 bits. Raises CelError if it does not fit."""
     if not 0 <= value <= UINT_MAX:
         raise CelError("unsigned integer overflow")
     return Uint(value)

@@ -33,7 +33,7 @@ class RepellingTerm:
         np.add.at(self._counts, self._domains[rows[matches]], step)
 
     def count_other_pods(self, row: int) -> int:
-        """Return how many other pods the term matches in the domain of a node."""
+        """Return how many other pods the term matches in the domain of a pod's node."""
         return int(self._counts[self._domains[row]]) - self.matches_itself
 
 
@@ -58,7 +58,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
                     self._remove_from_counts(position)
 
     def _find_candidates(self) -> Rows:
-        """Return the evictable pods with anti-affinity, sorted by node, then by priority."""
+        """Return the positions of the evictable pods with anti-affinity, sorted by node, then by priority."""
         has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
         positions = self.seen.sort_by_priority(self.find_evictable_pods(has_terms & self._selected))
         return positions[np.argsort(self.view.node[positions], kind="stable")]
@@ -70,13 +70,13 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     @cached_property
     def _counted_positions(self) -> Rows:
-        """The positions of the considered pods on ready nodes."""
+        """The positions of the considered pods on ready nodes that had not been evicted at the first access."""
         is_counted = self.seen.on_ready_nodes & self._selected[self.seen.info] & ~self.seen.evicted
         return np.flatnonzero(is_counted)
 
     @cached_property
     def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
-        """Cache: info number -> the terms of its pods."""
+        """A cache, empty at first: info number -> the terms of its pods."""
         return {}
 
     def _get_terms(self, info_number: int) -> list[RepellingTerm]:
@@ -86,7 +86,10 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
         return self._terms_by_info[info_number]
 
     def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
-        """Yield the terms of an info's pods, up to the first invalid term."""
+        """Yield the terms of an info's pods with their counts, up to the first invalid term.
+
+        Each node without the topology label is a domain of its own.
+        """
         pod = self.seen.infos[info_number].pod
         nodes = self.view.nodes
         remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
@@ -96,13 +99,14 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
             except SelectorError:
                 return
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)
-            own_domains = codes.max(initial=-1) + 1 + np.arange(len(codes))  # for nodes without the label
-            term = RepellingTerm(matching, np.where(codes < 0, own_domains, codes), info_number)
+            single_node_domains = codes.max(initial=-1) + 1 + np.arange(len(codes))
+            term = RepellingTerm(matching, np.where(codes < 0, single_node_domains, codes), info_number)
             term.add_to_counts(self.seen.info[remaining], self.view.node[remaining])
             yield term
 
     def _remove_from_counts(self, position: int) -> None:
         """Remove an evicted pod from the counts of all terms."""
-        info, row = self.seen.info[[position]], self.view.node[[position]]
-        for term in (term for terms in self._terms_by_info.values() for term in terms):
-            term.add_to_counts(info, row, -1)
+        info_numbers, rows = self.seen.info[[position]], self.view.node[[position]]
+        for terms in self._terms_by_info.values():
+            for term in terms:
+                term.add_to_counts(info_numbers, rows, -1)

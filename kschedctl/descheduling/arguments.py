@@ -38,7 +38,7 @@ class ArgumentError(NamedTuple):
     message: str
 
 
-class ChosenNamespaces(Struct, frozen=True):
+class NamespaceChoice(Struct, frozen=True):
     """Namespaces to include or to exclude."""
 
     include: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class PluginArguments(Struct, frozen=True):
 class SelectingArguments(PluginArguments, frozen=True):
     """Arguments that select pods by namespace and labels."""
 
-    namespaces: ChosenNamespaces | None = None
+    namespaces: NamespaceChoice | None = None
     label_selector: LabelSelector | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
@@ -138,10 +138,9 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
         """The pod protections in force, from ``podProtections`` or else from the older fields."""
         configured = self.pod_protections
         if configured.extra_enabled or configured.default_disabled:
-            return frozenset(
-                (*set(DEFAULT_PROTECTIONS).difference(configured.default_disabled), *configured.extra_enabled)
-            )
-        older = {
+            defaults = frozenset(DEFAULT_PROTECTIONS) - set(configured.default_disabled)
+            return defaults | set(configured.extra_enabled)
+        older_fields = {
             "PodsWithLocalStorage": not self.evict_local_storage_pods,
             "DaemonSetPods": not self.evict_daemon_set_pods,
             "SystemCriticalPods": not self.evict_system_critical_pods,
@@ -149,31 +148,41 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
             "PodsWithPVC": self.ignore_pvc_pods,
             "PodsWithoutPDB": self.ignore_pods_without_pdb,
         }
-        return frozenset(name for name, protected in older.items() if protected)
+        return frozenset(name for name, is_protected in older_fields.items() if is_protected)
 
     @property
     def protected_storage_classes(self) -> frozenset[str]:
         """The storage classes that protect pods, or an empty set for all classes."""
         config = self.pod_protections.config
-        pvc = config.pods_with_pvc if config else None
-        return frozenset(entry.name for entry in pvc.protected_storage_classes) if pvc else frozenset()
+        if config is None or config.pods_with_pvc is None:
+            return frozenset()
+        return frozenset(entry.name for entry in config.pods_with_pvc.protected_storage_classes)
 
     @property
     def min_age_seconds(self) -> float | None:
-        """The minimum age of a pod, or None. Raises InputError."""
+        """The minimum age of a pod, or None without one. Raises InputError for an invalid duration."""
         return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
     def validate(self) -> Iterator[ArgumentError]:
         """Yield the errors for which upstream rejects the arguments."""
-        threshold, protections = self.priority_threshold, self.pod_protections
+        threshold = self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             yield ArgumentError("priorityThreshold", "only one of value and name can be set")
         if threshold is not None and (threshold.value or 0) > 2 * 10**9:
             yield ArgumentError("priorityThreshold.value", "must be at most 2000000000")
         if self.no_eviction_policy not in ("", "Preferred", "Mandatory"):
-            yield ArgumentError("noEvictionPolicy", f'"{self.no_eviction_policy}" is none of Preferred, Mandatory')
+            yield ArgumentError("noEvictionPolicy", f'"{self.no_eviction_policy}" is not one of Preferred, Mandatory')
         yield from validate_selector("labelSelector", self.label_selector)
         yield from validate_selector("namespaceLabelSelector", self.namespace_label_selector)
+        yield from self._validate_protections()
+        try:
+            self.min_age_seconds  # noqa: B018 - read for its error
+        except InputError as error:
+            yield ArgumentError("minPodAge", error.what)
+
+    def _validate_protections(self) -> Iterator[ArgumentError]:
+        """Yield the errors in ``podProtections``, also together with the older fields."""
+        protections = self.pod_protections
         older_fields = (
             *(self.evict_local_storage_pods, self.evict_daemon_set_pods, self.evict_system_critical_pods),
             *(self.ignore_pvc_pods, self.evict_failed_bare_pods, self.ignore_pods_without_pdb),
@@ -186,10 +195,6 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
         yield from validate_choices("podProtections.defaultDisabled", protections.default_disabled, DEFAULT_PROTECTIONS)
         if "PodsWithPVC" in protections.extra_enabled and "" in self.protected_storage_classes:
             yield ArgumentError("podProtections.config.PodsWithPVC.protectedStorageClasses", "a name is missing")
-        try:
-            self.min_age_seconds  # noqa: B018 - read for its error
-        except InputError as error:
-            yield ArgumentError("minPodAge", error.what)
 
 
 class RemovePodsViolatingNodeAffinityArgs(SelectingArguments, frozen=True):
@@ -237,7 +242,7 @@ class RemovePodsViolatingTopologySpreadConstraintArgs(SelectingArguments, frozen
 class RemoveDuplicatesArgs(PluginArguments, frozen=True):
     """The arguments of the plugin RemoveDuplicates."""
 
-    namespaces: ChosenNamespaces | None = None
+    namespaces: NamespaceChoice | None = None
     exclude_owner_kinds: tuple[str, ...] = ()
 
     def validate(self) -> Iterator[ArgumentError]:
@@ -273,11 +278,11 @@ class MetricsUtilization(Struct, frozen=True):
 
 
 class UtilizationArguments(PluginArguments, frozen=True):
-    """The arguments that both utilization plugins share; thresholds are percentages by resource."""
+    """The arguments that both utilization plugins share. Thresholds are percentages by resource."""
 
     thresholds: dict[str, float] = msgspec.field(default_factory=dict)
     number_of_nodes: int = 0
-    evictable_namespaces: ChosenNamespaces | None = None
+    evictable_namespaces: NamespaceChoice | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
         """Yield the errors for which upstream rejects the arguments."""
@@ -287,7 +292,7 @@ class UtilizationArguments(PluginArguments, frozen=True):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources whose usage is compared."""
+        """The resources for which usage is compared: those with thresholds, then cpu, memory and pods."""
         return tuple(dict.fromkeys((*self.thresholds, CPU, MEMORY, PODS)))
 
 
@@ -304,17 +309,18 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
         yield from super().validate()
         yield from validate_percentages("targetThresholds", self.target_thresholds)
         if self.thresholds.keys() != self.target_thresholds.keys():
-            yield ArgumentError("targetThresholds", "must be of the same resources as thresholds")
+            yield ArgumentError("targetThresholds", "must have the same resources as thresholds")
         elif not self.use_deviation_thresholds:
             for name, percent in self.thresholds.items():
                 if percent > self.target_thresholds[name]:
                     yield ArgumentError(f"thresholds[{name}]", "is greater than in targetThresholds")
-        yield from self.metrics_utilization.validate() if self.metrics_utilization else ()
+        if self.metrics_utilization is not None:
+            yield from self.metrics_utilization.validate()
 
     def iter_unreplayed(self) -> Iterator[str]:
         """Yield a note if the arguments use actual usage, which is unknown."""
         if self.metrics_utilization is not None:
-            yield "metricsUtilization: what pods use is not known, only what they request"
+            yield "metricsUtilization: the actual usage of pods is unknown, only their requests are known"
 
 
 class HighNodeUtilizationArgs(UtilizationArguments, frozen=True):
@@ -345,9 +351,9 @@ class PodConditionFilter(Struct, frozen=True):
 
     @property
     def is_replayable(self) -> bool:
-        """Whether the filter needs only what snapshots keep of conditions.
+        """Whether snapshots keep everything that the filter needs.
 
-        They keep the status of Ready, and the conditions in KEPT_CONDITIONS without times.
+        Of conditions, they keep the status of Ready, and those in KEPT_CONDITIONS without times.
         """
         if self.min_time_since_last_transition_seconds is not None:
             return False
@@ -378,9 +384,9 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         yield from super().validate()
         yield from validate_include_exclude("ownerKinds", self.owner_kinds)
         yield from validate_choices("states", self.states, (*PHASES, *REASONS, *CONTAINER_STATES), unique=False)
-        for number, condition in enumerate(self.conditions):
+        for index, condition in enumerate(self.conditions):
             if condition == PodConditionFilter():
-                yield ArgumentError(f"conditions[{number}]", "says nothing")
+                yield ArgumentError(f"conditions[{index}]", "is empty")
         if self.max_pod_life_time_seconds is None and not (self.states or self.conditions or self.exit_codes):
             yield ArgumentError("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
 
@@ -392,7 +398,7 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     def iter_unreplayed(self) -> Iterator[str]:
         """Yield a note if some condition filters cannot be replayed."""
         if not all(condition.is_replayable for condition in self.conditions):
-            yield f"conditions but for the status of Ready, and {', '.join(KEPT_CONDITIONS)} without times"
+            yield f"conditions other than the status of Ready and {', '.join(KEPT_CONDITIONS)} without times"
 
 
 class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
@@ -426,7 +432,9 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
 
     def with_defaults(self) -> Self:
         """Return the arguments with upstream's default for the minimum age, one hour."""
-        return self if self.min_pod_lifetime_seconds is not None else replace(self, min_pod_lifetime_seconds=3600)
+        if self.min_pod_lifetime_seconds is not None:
+            return self
+        return replace(self, min_pod_lifetime_seconds=3600)
 
     @property
     def reads_containers(self) -> bool:
@@ -434,7 +442,7 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
         return bool(self.reasons or self.exit_codes)
 
 
-def validate_include_exclude(field: str, selection: ChosenNamespaces | OwnerKinds | None) -> Iterator[ArgumentError]:
+def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds | None) -> Iterator[ArgumentError]:
     """Yield an error if both include and exclude are set."""
     if selection is not None and selection.include and selection.exclude:
         yield ArgumentError(field, "only one of include and exclude can be set")
@@ -446,9 +454,9 @@ def validate_choices(
     """Yield an error for each unknown value and, with ``unique``, for repeated values."""
     for value in values:
         if value not in choices:
-            yield ArgumentError(field, f'"{value}" is none of {", ".join(choices)}')
+            yield ArgumentError(field, f'"{value}" is not one of {", ".join(choices)}')
     if unique and len(set(values)) < len(values):
-        yield ArgumentError(field, "names something twice")
+        yield ArgumentError(field, "a value is repeated")
 
 
 def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[ArgumentError]:
@@ -460,7 +468,7 @@ def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[Ar
 
 
 def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
-    """Yield the errors in thresholds, which must be percentages from 0 to 100."""
+    """Yield the errors in thresholds, which must not be empty and must be percentages from 0 to 100."""
     if not thresholds:
         yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():

@@ -42,41 +42,50 @@ MIN_NODES = 2
 def run_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Run all plugins of the policy, and return the evictor of each profile. Raises InputError.
+    """Run the policy's plugins, and return the evictor of each profile. Raises InputError.
 
-    ``ended_evictions`` counts the evictions of pods that have ended.
+    Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, none runs. ``ended_evictions``
+    counts the evictions of pods that have ended, if these are evicted as well.
     """
-    seen = evictions.seen
     rounds = [build_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
-    for profile_index, run in policy.iter_runs() if int(seen.ready.sum()) >= MIN_NODES else ():
-        if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed()):
-            PLUGIN_TYPES[run.name](run.arguments, rounds[profile_index]).run()
+    if int(evictions.seen.ready.sum()) >= MIN_NODES:
+        for profile_index, run in policy.iter_runs():
+            if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed()):
+                plugin = PLUGIN_TYPES[run.name](run.arguments, rounds[profile_index])
+                plugin.run()
     return [profile_round.evictor for profile_round in rounds]
 
 
 def build_round(
     evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
-    """Build the round of one profile from its evictor's arguments. Raises InputError."""
+    """Build the round of one profile from its evictor's arguments. Raises InputError.
+
+    With ``ended_evictions``, it has a second round for the pods that have ended, and the pods of both know each other.
+    """
     seen = evictions.seen
-    fit = NodeFit(seen)
-    ended = None
+    ended_round = None
     if ended_evictions is not None:
-        seen.other_pods, ended_evictions.seen.other_pods = ended_evictions.seen, seen
-        ended_fit = NodeFit(ended_evictions.seen, seen)
-        ended_evictor = DefaultEvictor(evictor, ended_evictions.seen, ended_fit)
-        ended = DeschedulingRound(ended_evictions.seen, ended_fit, ended_evictor, ended_evictions)
-    return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended)
+        ended_seen = ended_evictions.seen
+        seen.other_pods = ended_seen
+        ended_seen.other_pods = seen
+        ended_fit = NodeFit(ended_seen, placed=seen)
+        ended_evictor = DefaultEvictor(evictor, ended_seen, ended_fit)
+        ended_round = DeschedulingRound(ended_seen, ended_fit, ended_evictor, ended_evictions)
+    fit = NodeFit(seen)
+    return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended_round)
 
 
 def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
-    """Yield descriptions of the parts of a policy that cannot be replayed.
+    """Yield descriptions of the plugins, and of the arguments of plugins, that cannot be replayed.
 
     ``containers`` is whether container states are known.
     """
     for _, run in policy.iter_runs():
+        plugin = f"the descheduler's plugin {run.name}"
         if run.name not in PLUGIN_TYPES:
-            yield f"the descheduler's plugin {run.name}"
+            yield plugin
         if not containers and run.arguments.reads_containers:
-            yield f"the descheduler's plugin {run.name}, restarts and states of containers, which the snapshot lacks"
-        yield from (f"the descheduler's plugin {run.name}, {part}" for part in run.arguments.iter_unreplayed())
+            yield f"{plugin}, restarts and states of containers, which the snapshot lacks"
+        for part in run.arguments.iter_unreplayed():
+            yield f"{plugin}, {part}"

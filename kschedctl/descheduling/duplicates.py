@@ -5,7 +5,7 @@ Upstream: pkg/framework/plugins/removeduplicates.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class DuplicateOwner(NamedTuple):
     images: tuple[str, ...]
 
 
-Duplicates = dict[DuplicateOwner, dict[int, list[int]]]
+Duplicates = Mapping[DuplicateOwner, dict[int, list[int]]]
 """Owner -> row -> the positions of all its pods there except the first."""
 
 
@@ -43,41 +43,47 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     def run(self) -> None:
         """Find the owners with several pods on a node, and evict those beyond an even share."""
         positions = self.find_evictable_pods(self.seen.match_infos(self.arguments.namespaces, None))
-        occurrences: Counter[DuplicateOwner] = Counter()
-        duplicates = Duplicates()
-        seen_owners = set[tuple[int, Sequence[DuplicateOwner]]]()
-        info, node = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
-        for position, info_number, row in zip(positions.tolist(), info, node, strict=True):
+        info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
+        pod_counts: Counter[DuplicateOwner] = Counter()
+        duplicates: Duplicates = defaultdict(lambda: defaultdict(list))
+        owners_on_node: set[tuple[int, Sequence[DuplicateOwner]]] = set()
+        for position, info_number, row in zip(positions.tolist(), info_numbers, rows, strict=True):
             owners = self._owners_by_info[info_number]
-            occurrences.update(owners)
-            if owners and (row, owners) in seen_owners:  # not the owners' first pod on the node
+            pod_counts.update(owners)
+            if (row, owners) in owners_on_node:  # not the owners' first pod on the node
                 for owner in owners:
-                    duplicates.setdefault(owner, {}).setdefault(row, []).append(position)
-            seen_owners.add((row, owners))
-        self._evict_duplicates(duplicates, occurrences)
+                    duplicates[owner][row].append(position)
+            owners_on_node.add((row, owners))
+        self._evict_duplicates(duplicates, pod_counts)
 
-    def _evict_duplicates(self, duplicates: Duplicates, occurrences: Mapping[DuplicateOwner, int]) -> None:
-        """Evict each owner's pods beyond an even share of its target nodes."""
-        for owner, by_row in duplicates.items():
-            target_count = int(np.count_nonzero(self._find_target_nodes([p for pods in by_row.values() for p in pods])))
+    def _evict_duplicates(self, duplicates: Duplicates, pod_counts: Mapping[DuplicateOwner, int]) -> None:
+        """Evict each owner's pods beyond an even share of its target nodes, until the total limit is reached.
+
+        ``pod_counts`` has the number of all evictable pods of each owner.
+        """
+        for owner, positions_by_row in duplicates.items():
+            all_positions = [position for positions in positions_by_row.values() for position in positions]
+            target_count = int(np.count_nonzero(self._find_target_nodes(all_positions)))
             if target_count < MIN_TARGET_NODES:
                 continue
-            share = -(-occurrences[owner] // target_count)
-            for pods in by_row.values():
-                if self._evict_until_limit(pods[share - 1 :]) is EvictionResult.TOTAL_LIMIT:
+            share = -(-pod_counts[owner] // target_count)  # rounded up
+            for positions in positions_by_row.values():
+                # The first pod of the node is not among its duplicates.
+                if self._evict_until_limit(positions[share - 1 :]) is EvictionResult.TOTAL_LIMIT:
                     return
 
     def _evict_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
-        """Evict pods of a node until a limit is reached. Return that limit, or None."""
+        """Evict pods of a node until the node's or the total limit is reached. Return that limit, or None."""
         for position in positions:
-            if (result := self.evict(position)) in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
+            result = self.evict(position)
+            if result in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
         return None
 
     def _find_target_nodes(self, positions: Sequence[int]) -> Bools:
-        """Return the nodes that may run these pods as an (N,) mask.
+        """Return an (N,) mask of the ready nodes that may run any of these pods.
 
-        Pods that only one node may run are disregarded.
+        Pods that fewer than MIN_TARGET_NODES nodes may run are disregarded.
         """
         targets = np.zeros(len(self.view.nodes), np.bool_)
         for info_number in np.unique(self.seen.info[positions]).tolist():
@@ -88,11 +94,11 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
     @cached_property
     def _owners_by_info(self) -> list[tuple[DuplicateOwner, ...]]:
-        """The owners of each info's pods."""
+        """The owners of each info's pods, in the order of the infos."""
         return [self._find_owners(info.pod) for info in self.seen.infos]
 
     def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
-        """Return the owners of a pod, or an empty tuple if one of them has an excluded kind."""
+        """Return the owners of a pod in order, or an empty tuple if one of them has an excluded kind."""
         owners = pod.metadata.owner_references
         images = tuple(sorted(c.image for c in pod.spec.containers))
         if any(owner.kind in self.arguments.exclude_owner_kinds for owner in owners):

@@ -27,8 +27,11 @@ class EvictionResult(Enum):
 
     EVICTED = auto()
     NODE_LIMIT = auto()
+    """The node's limit is reached, so that no further pod of the node can be evicted."""
     TOTAL_LIMIT = auto()
+    """The total limit is reached, so that no further pod at all can be evicted."""
     REFUSED = auto()
+    """The namespace's limit is reached, or the API server denied the eviction."""
 
 
 class DeniedEviction(NamedTuple):
@@ -57,12 +60,13 @@ class EvictionCounter:
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
-        """Evict a pod if the limits and the API server allow it.
+        """Evict a pod if the limits and the API server allow it, and count the eviction, or else record the denial.
 
         As upstream, a pod that has been evicted already is counted again.
         """
         row = int(self.seen.view.node[position])
-        namespace = self.seen.infos[self.seen.info[position]].namespace
+        info_number = self.seen.info[position]
+        namespace = self.seen.infos[info_number].namespace
         per_node, per_namespace, total = self.limits
         if total is not None and self._namespaces.total() >= total:
             return self._deny(plugin, position, TOTAL_LIMIT, EvictionResult.TOTAL_LIMIT)
@@ -70,8 +74,10 @@ class EvictionCounter:
             return self._deny(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
         if per_namespace is not None and self._namespaces[namespace] >= per_namespace:
             return self._deny(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
-        if not self.seen.evicted[position] and (message := self.carry_out(position, plugin)):
-            return self._deny(plugin, position, message, EvictionResult.REFUSED)
+        if not self.seen.evicted[position]:
+            message = self.carry_out(position, plugin)
+            if message:
+                return self._deny(plugin, position, message, EvictionResult.REFUSED)
         self._nodes[row] += 1
         self._namespaces[namespace] += 1
         self.seen.evicted[position] = True

@@ -27,7 +27,10 @@ OTHER_NAMESPACE = "its namespace is not selected"
 
 
 class DefaultEvictor:
-    """The plugin's answers in one round. Raises InputError if its PriorityClass does not exist."""
+    """The protection of pods from eviction in one round.
+
+    Raises InputError if the PriorityClass in the arguments does not exist.
+    """
 
     def __init__(self, arguments: DefaultEvictorArgs, seen: SeenPods, fit: NodeFit) -> None:
         self.arguments, self._seen, self._fit = arguments, seen, fit
@@ -37,10 +40,10 @@ class DefaultEvictor:
         self.reasons = [
             ", ".join(self._iter_protection_reasons(number, info.pod)) for number, info in enumerate(seen.infos)
         ]
-        """Why the pods of each info are protected, or "" if they are not, (T,)."""
+        """The reasons why the pods of each info are protected, or "" if they are not; one per info."""
 
     def _find_priority_threshold(self) -> int:
-        """Return the lowest priority that is protected. Raises InputError."""
+        """Return the lowest priority that is protected, by default that of critical pods. Raises InputError."""
         threshold = self.arguments.priority_threshold
         if threshold is None or (threshold.value is None and not threshold.name):
             return CRITICAL_PRIORITY
@@ -52,7 +55,11 @@ class DefaultEvictor:
         raise InputError(f'PriorityClass "{threshold.name}" not found', where="priorityThreshold.name")
 
     def _iter_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why the pods of an info may not be evicted."""
+        """Yield the reasons why the pods of an info may not be evicted.
+
+        There are none if an annotation requests eviction. An annotation against eviction is the only reason, if the
+        policy obeys it.
+        """
         annotations = pod.metadata.annotations
         if annotations.evict is not None:
             return
@@ -84,7 +91,8 @@ class DefaultEvictor:
             yield "local storage"
         if "DaemonSetPods" in protections and any(o.kind == "DaemonSet" for o in pod.metadata.owner_references):
             yield "of a DaemonSet"
-        if "PodsWithPVC" in protections and (claim_reason := self._explain_claim_protection(pod)):
+        claim_reason = self._explain_claim_protection(pod) if "PodsWithPVC" in protections else ""
+        if claim_reason:
             yield claim_reason
         if "PodsWithoutPDB" in protections and not self._has_budget[info_number]:
             yield "no PodDisruptionBudget"
@@ -92,7 +100,10 @@ class DefaultEvictor:
             yield "resource claims"
 
     def _explain_claim_protection(self, pod: Pod) -> str:
-        """Return why the pod's volume claims protect it, or ""."""
+        """Return why the pod's volume claims protect it, or "" if they do not.
+
+        If storage classes are configured, only claims of these classes, or of an unknown class, protect pods.
+        """
         names = [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
         classes = self.arguments.protected_storage_classes
         if not classes:
@@ -101,7 +112,7 @@ class DefaultEvictor:
         for name in names:
             storage_class = claims[name].spec.storage_class_name if name in claims else None
             if not storage_class:
-                return f"storage class of claim {name} not known"
+                return f"storage class of claim {name} is unknown"
             if storage_class in classes:
                 return f"storage class {storage_class}"
         return ""
@@ -163,7 +174,10 @@ class DefaultEvictor:
         return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
 
     def check_pre_eviction(self, positions: Rows) -> Bools:
-        """Return which of the pods pass PreEvictionFilter, which runs right before an eviction."""
+        """Return a mask of the pods at these positions that pass PreEvictionFilter, which runs before each eviction.
+
+        A pod passes if its namespace is selected and, with nodeFit, if it fits on another node.
+        """
         passes = self._is_in_selected_namespace[self._seen.info[positions]]
         if self.arguments.node_fit:
             passes = passes & self._fit.find_fitting_elsewhere(positions, self._fit_nodes)
@@ -171,7 +185,7 @@ class DefaultEvictor:
 
     @cached_property
     def _fit_nodes(self) -> Bools:
-        """The nodes that are considered for node fit, as an (N,) mask."""
+        """The ready nodes that nodeSelector selects for the check of node fit, as an (N,) mask."""
         selector = parse_selector(self.arguments.node_selector) if self.arguments.node_selector else EVERYTHING
         return self._seen.find_ready_nodes(selector)
 
@@ -186,21 +200,20 @@ class DefaultEvictor:
         return self._seen.select_infos(lambda pod: pod.metadata.namespace in selected_names)
 
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
-        """Count the protected pods among the chosen ones by reason. Each pod is counted once.
-
-        ``chosen`` is a (P,) mask of pods.
-        """
+        """Count the protected pods in the (P,) mask ``chosen`` by reason. Each pod is counted once."""
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))
         for reason, count in zip(self.reasons, counts_by_info.tolist(), strict=True):
             if reason and count:
                 counts[reason] = counts.get(reason, 0) + count
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
-        for reason, mask in (
+        further_reasons = (
             (TOO_YOUNG, self._is_too_young),
             (TOO_FEW, self._has_too_few_replicas & ~self._is_too_young),
-        ):
-            if count := int((mask & chosen & ~is_protected).sum()):
+        )
+        for reason, has_reason in further_reasons:
+            count = int((has_reason & chosen & ~is_protected).sum())
+            if count:
                 counts[reason] = count
         return counts
 

@@ -5,19 +5,18 @@ Upstream: podlifetime, removepodshavingtoomanyrestarts and removefailedpods in p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import itemgetter
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.container_states import NotableContainers
-from kschedctl.api.objects import Condition, ContainerState, Pod
+from kschedctl.api.objects import Condition, Pod
 from kschedctl.descheduling.arguments import PodLifeTimeArgs, RemoveFailedPodsArgs, RemovePodsHavingTooManyRestartsArgs
 from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.plugin import DeschedulerPlugin
-from kschedctl.descheduling.seen_pods import find_pods_in_states
+from kschedctl.descheduling.seen_pods import SeenPods, find_pods_in_states
 
 READY = Condition("Ready", "True")
 MICROSECONDS_PER_SECOND = 10**6
@@ -32,15 +31,18 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     name = "PodLifeTime"
 
     def run(self) -> None:
-        """Evict the matching pods, oldest first."""
-        sides = self.with_ended_pods()
+        """Evict the matching pods, the oldest first, until the total limit is reached."""
         candidates = [
-            (int(side.seen.created[position]), side_index, position)
-            for side_index, side in enumerate(sides)
-            for position in side._find_candidates().tolist()
+            (plugin, position) for plugin in self.with_ended_pods() for position in plugin._find_candidates().tolist()
         ]
-        for _, side_index, position in sorted(candidates, key=itemgetter(0)):
-            if sides[side_index].evict(position) is EvictionResult.TOTAL_LIMIT:
+
+        def get_creation_time(candidate: tuple[PodLifeTime, int]) -> int:
+            """Return the time when a candidate was created."""
+            plugin, position = candidate
+            return int(plugin.seen.created[position])
+
+        for plugin, position in sorted(candidates, key=get_creation_time):
+            if plugin.evict(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
     def _find_candidates(self) -> Rows:
@@ -56,11 +58,11 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
         Without a maximum age, these are all pods.
         """
-        most = self.arguments.max_pod_life_time_seconds
+        max_seconds = self.arguments.max_pod_life_time_seconds
         age = self.seen.now - self.seen.created
-        if most is None:
+        if max_seconds is None:
             return np.ones(len(age), np.bool_)
-        return (age >= 0) & (age // MICROSECONDS_PER_SECOND > most)
+        return (age >= 0) & (age // MICROSECONDS_PER_SECOND > max_seconds)
 
     @property
     def _is_in_states(self) -> Bools:
@@ -74,11 +76,11 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return find_pods_in_states(self.seen, states, self._has_container_state, reasons=True)
 
     def _has_container_state(self, containers: NotableContainers) -> bool:
-        """Return whether a container is in one of the configured states."""
+        """Return whether a container waits or has terminated for a reason among the configured states."""
         arguments = self.arguments
-        chosen = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
-        parts = (part for status in chosen for part in (status.state.waiting, status.state.terminated))
-        return any(part is not None and part.reason in arguments.states for part in parts)
+        statuses = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
+        states = (state for status in statuses for state in (status.state.waiting, status.state.terminated))
+        return any(state is not None and state.reason in arguments.states for state in states)
 
     @property
     def _has_exit_code(self) -> Bools:
@@ -86,15 +88,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
         Without configured exit codes, these are all pods.
         """
-        codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
-        if not codes:
-            return np.ones(len(self.seen.moved), np.bool_)
-        ends = self.seen.measure_containers(
-            lambda containers: any(
-                s.state.terminated and s.state.terminated.exit_code in codes for s in containers.select(init)
-            )
+        return _find_pods_with_exit_code(
+            self.seen, self.arguments.exit_codes, init_containers=self.arguments.including_init_containers
         )
-        return ends.astype(np.bool_)
 
     @property
     def _has_condition(self) -> Bools:
@@ -105,55 +101,61 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         filters = self.arguments.conditions
         if not filters:
             return np.ones(len(self.seen.moved), np.bool_)
-        holds = self.seen.select_infos(lambda pod: any(f.matches(c) for f in filters for c in pod.status.conditions))
-        return np.where(self.seen.moved, any(f.matches(READY) for f in filters), holds[self.seen.info])
+        has_match = self.seen.select_infos(
+            lambda pod: any(f.matches(condition) for f in filters for condition in pod.status.conditions)
+        )
+        is_ready_enough = any(f.matches(READY) for f in filters)
+        return np.where(self.seen.moved, is_ready_enough, has_match[self.seen.info])
 
     def _has_selected_owner(self, pod: Pod) -> bool:
-        """Return whether the kinds of the pod's owners are selected by the arguments."""
-        owners = self.arguments.owner_kinds
-        kinds = {owner.kind for owner in pod.metadata.owner_references}
-        if owners is None:
+        """Return whether the arguments include one of the kinds of the pod's owners, or exclude none of them."""
+        selection = self.arguments.owner_kinds
+        if selection is None:
             return True
-        return not kinds.isdisjoint(owners.include) if owners.include else kinds.isdisjoint(owners.exclude)
+        kinds = {owner.kind for owner in pod.metadata.owner_references}
+        if selection.include:
+            return not kinds.isdisjoint(selection.include)
+        return kinds.isdisjoint(selection.exclude)
 
 
 class RestartedPod(NamedTuple):
-    """A pod with too many restarts."""
+    """A pod with too many restarts, and the plugin that evicts it."""
 
+    plugin: RemovePodsHavingTooManyRestarts
+    position: int
     row: int
     """The row of its node."""
     restarts: int
-    position: int
 
 
 class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyRestartsArgs]):
-    """A plugin that evicts pods whose containers have restarted too often."""
+    """A plugin that evicts pods with containers that have restarted too often."""
 
     name = "RemovePodsHavingTooManyRestarts"
 
     def run(self) -> None:
         """Evict the pods with too many restarts node by node, those with the most restarts first."""
-        candidates = [(side, candidate) for side in self.with_ended_pods() for candidate in side._iter_candidates()]
-        candidates.sort(key=lambda pair: (pair[1].row, -pair[1].restarts))
-        self.evict_with_plugins((side, candidate.position) for side, candidate in candidates)
+        candidates = [candidate for plugin in self.with_ended_pods() for candidate in plugin._iter_candidates()]
+        candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
+        self.evict_with_plugins((candidate.plugin, candidate.position) for candidate in candidates)
 
     def _iter_candidates(self) -> Iterator[RestartedPod]:
-        """Yield the evictable pods with too many restarts."""
+        """Yield the evictable pods with too many restarts, and in one of the configured states if there are any."""
         arguments, restarts = self.arguments, self._restart_counts
         positions = self.find_evictable_pods(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
         positions = positions[restarts[positions] >= arguments.pod_restart_threshold]
         if arguments.states:
-            waiting = find_pods_in_states(self.seen, arguments.states, self._is_waiting)
-            positions = positions[waiting[positions]]
-        rows = self.view.node[positions].tolist()
-        yield from map(RestartedPod, rows, restarts[positions].tolist(), positions.tolist())
+            is_in_states = find_pods_in_states(self.seen, arguments.states, self._is_waiting)
+            positions = positions[is_in_states[positions]]
+        for position in positions.tolist():
+            yield RestartedPod(self, position, row=int(self.view.node[position]), restarts=int(restarts[position]))
 
     @property
     def _restart_counts(self) -> Rows:
         """The number of restarts of each pod's containers, (P,)."""
-        init = self.arguments.including_init_containers
+        with_init_containers = self.arguments.including_init_containers
         return self.seen.measure_containers(
-            lambda containers: sum(status.restart_count for status in containers.select(init))
+            lambda containers: sum(status.restart_count for status in containers.select(with_init_containers))
         )
 
     def _is_waiting(self, containers: NotableContainers) -> bool:
@@ -168,9 +170,9 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
     name = "RemoveFailedPods"
 
     def run(self) -> None:
-        """Evict the failed pods."""
+        """Evict the failed pods that match the arguments, node by node."""
         self.evict_with_plugins(
-            (side, position) for side in self.with_ended_pods() for position in side._find_candidates().tolist()
+            (plugin, position) for plugin in self.with_ended_pods() for position in plugin._find_candidates().tolist()
         )
 
     def _find_candidates(self) -> Rows:
@@ -190,9 +192,11 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
         Without a minimum age, these are all pods.
         """
-        least = self.arguments.min_pod_lifetime_seconds
+        min_seconds = self.arguments.min_pod_lifetime_seconds
         age = self.seen.now - self.seen.created
-        return np.ones(len(age), np.bool_) if least is None else age // MICROSECONDS_PER_SECOND >= least
+        if min_seconds is None:
+            return np.ones(len(age), np.bool_)
+        return age // MICROSECONDS_PER_SECOND >= min_seconds
 
     @property
     def _has_reason(self) -> Bools:
@@ -204,14 +208,14 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         if not reasons:
             return np.ones(len(self.seen.moved), np.bool_)
         has_pod_reason = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
-        of_containers = self.seen.measure_containers(
-            lambda containers: any(
-                part is not None and part.reason and part.reason in reasons
-                for state in self._iter_states(containers)
-                for part in (state.waiting, state.terminated)
-            )
-        )
-        return has_pod_reason[self.seen.info] | of_containers.astype(np.bool_)
+        has_container_reason = self.seen.measure_containers(self._has_container_reason).astype(np.bool_)
+        return has_pod_reason[self.seen.info] | has_container_reason
+
+    def _has_container_reason(self, containers: NotableContainers) -> bool:
+        """Return whether a container waits or has terminated for one of the configured reasons."""
+        statuses = containers.select(self.arguments.including_init_containers)
+        states = (state for status in statuses for state in (status.state.waiting, status.state.terminated))
+        return any(state is not None and state.reason and state.reason in self.arguments.reasons for state in states)
 
     @property
     def _has_exit_code(self) -> Bools:
@@ -219,16 +223,22 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
         Without configured exit codes, these are all pods.
         """
-        codes = self.arguments.exit_codes
-        if not codes:
-            return np.ones(len(self.seen.moved), np.bool_)
-        ends = self.seen.measure_containers(
-            lambda containers: any(
-                state.terminated and state.terminated.exit_code in codes for state in self._iter_states(containers)
-            )
+        return _find_pods_with_exit_code(
+            self.seen, self.arguments.exit_codes, init_containers=self.arguments.including_init_containers
         )
-        return ends.astype(np.bool_)
 
-    def _iter_states(self, containers: NotableContainers) -> Iterator[ContainerState]:
-        """Yield the states of the containers that the arguments include."""
-        return (status.state for status in containers.select(self.arguments.including_init_containers))
+
+def _find_pods_with_exit_code(seen: SeenPods, exit_codes: Collection[int], *, init_containers: bool) -> Bools:
+    """Return a (P,) mask of the pods with a container that ended with one of the exit codes, or of all without codes.
+
+    ``init_containers`` includes init containers.
+    """
+    if not exit_codes:
+        return np.ones(len(seen.moved), np.bool_)
+
+    def has_exit_code(containers: NotableContainers) -> bool:
+        """Return whether one of the containers ended with one of the exit codes."""
+        ends = (status.state.terminated for status in containers.select(init_containers))
+        return any(end is not None and end.exit_code in exit_codes for end in ends)
+
+    return seen.measure_containers(has_exit_code).astype(np.bool_)

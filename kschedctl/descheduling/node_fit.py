@@ -22,7 +22,10 @@ from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 
 
 class NodeFit:
-    """A check of which nodes the pods of a round fit on. It is valid as long as no pod moves."""
+    """A check of which nodes the pods of a round fit on. It is valid as long as no pod moves.
+
+    ``placed`` are the pods that occupy the nodes, if they are others than the pods that are checked.
+    """
 
     def __init__(self, seen: SeenPods, placed: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
@@ -31,29 +34,29 @@ class NodeFit:
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
     def find_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return which of the pods fit on an allowed node other than their own.
+        """Return a mask of the pods at these positions that fit on an allowed node other than their own.
 
         ``allowed`` is an (N,) mask of the allowed nodes.
         """
-        answers = np.zeros(len(positions), np.bool_)
-        numbers, node = self._seen.info[positions], self._view.node[positions]
-        for info_number in np.unique(numbers).tolist():
-            of_info = numbers == info_number
-            fits = self._find_fitting_nodes(info_number) & allowed
-            fits_own = fits[node[of_info]] & (node[of_info] >= 0)
-            answers[of_info] = np.count_nonzero(fits) - fits_own > 0
-        return answers
+        fits_elsewhere = np.zeros(len(positions), np.bool_)
+        info_numbers, rows = self._seen.info[positions], self._view.node[positions]
+        for info_number in np.unique(info_numbers).tolist():
+            has_info = info_numbers == info_number
+            fitting_nodes = self._find_fitting_nodes(info_number) & allowed
+            fits_own_node = fitting_nodes[rows[has_info]] & (rows[has_info] >= 0)
+            fits_elsewhere[has_info] = np.count_nonzero(fitting_nodes) - fits_own_node > 0
+        return fits_elsewhere
 
     def find_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return which of the pods fit on an allowed node, including their own.
+        """Return a mask of the pods at these positions that fit on an allowed node, including their own.
 
         ``allowed`` is an (N,) mask of the allowed nodes.
         """
-        answers = self.find_fitting_elsewhere(positions, allowed)
-        node = self._view.node[positions]
-        for index in np.flatnonzero(~answers & allowed[node] & (node >= 0)).tolist():
-            answers[index] = self._fits_own_node(Position(int(positions[index])))
-        return answers
+        fits = self.find_fitting_elsewhere(positions, allowed)
+        rows = self._view.node[positions]
+        for index in np.flatnonzero(~fits & allowed[rows] & (rows >= 0)).tolist():
+            fits[index] = self._fits_own_node(Position(int(positions[index])))
+        return fits
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
         """Return the nodes that an info's node selector and required node affinity allow, as an (N,) mask."""
@@ -83,17 +86,17 @@ class NodeFit:
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its own node, disregarding requests."""
+        """Return whether a pod fits on its own node, disregarding requests and its anti-affinity to itself."""
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_permitted_nodes(info_number)[row]:
             return False
         pod = self._seen.infos[info_number].pod
-        matches_itself = [_matches_own_pod(term, pod, selector) for term, selector in _parse_terms(pod)]
-        repelled = self._count_repelling_pods(info_number)
-        return not any(
-            has_label[row] and counts[row] - is_self > 0
-            for (has_label, counts), is_self in zip(repelled, matches_itself, strict=True)
-        )
+        repelling_counts = self._count_repelling_pods(info_number)
+        for (has_label, counts), (term, selector) in zip(repelling_counts, _parse_terms(pod), strict=True):
+            other_pods = counts[row] - _matches_own_pod(term, pod, selector)
+            if has_label[row] and other_pods > 0:
+                return False
+        return True
 
     def _find_nodes_with_room(self, info_number: int) -> Bools:
         """Return the nodes with enough free resources for an info's requests, as an (N,) mask."""
@@ -101,12 +104,13 @@ class NodeFit:
         requests = self._seen.infos[info_number].requests
         if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
-        room = (np.array([*requests.values()]) <= self._free[:, [columns[name] for name in requests]]).all(axis=1)
-        return room & (self._free[:, columns[PODS]] > 0)
+        requested_columns = [columns[name] for name in requests]
+        has_room = (np.array([*requests.values()]) <= self._free[:, requested_columns]).all(axis=1)
+        return has_room & (self._free[:, columns[PODS]] > 0)
 
     @cached_property
     def _free(self) -> Counts:
-        """The free resources of each node."""
+        """The free resources of each node, (N, R)."""
         return self._placed.view.allocatable - self._placed.view.requested
 
     def _count_repelling_pods(self, info_number: int) -> list[tuple[Bools, Counts]]:
@@ -127,7 +131,7 @@ class NodeFit:
 
 
 def _parse_terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
-    """Return a pod's required anti-affinity terms with their selectors, up to the first invalid term."""
+    """Parse a pod's required anti-affinity terms. Return them with their selectors, up to the first invalid term."""
     terms = []
     for term in get_anti_affinity_terms(pod):
         try:
@@ -150,7 +154,7 @@ def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
 
 
 def match_infos(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
-    """Return the infos whose pods match an affinity term of ``pod``, as a (T,) mask."""
+    """Return a (T,) mask of the infos with pods that an affinity term of ``pod`` matches."""
     return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
 
 

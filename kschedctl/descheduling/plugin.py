@@ -29,6 +29,17 @@ class DeschedulingRound(NamedTuple):
     """The round for pods that have ended, if these are evicted as well."""
 
 
+class DistinctPairs(NamedTuple):
+    """The D distinct pairs of info and node of some pods."""
+
+    info_numbers: Rows
+    """The info of each pair, (D,)."""
+    rows: Rows
+    """The row of the node of each pair, (D,)."""
+    pair_index: Rows
+    """The index of each pod's pair, one per pod."""
+
+
 class DeschedulerPlugin(ABC, Generic[A]):
     """A plugin that evicts pods in a round according to its arguments. ``name`` is its name in policies."""
 
@@ -52,13 +63,18 @@ class DeschedulerPlugin(ABC, Generic[A]):
         ``selected`` is a (T,) mask of infos. With ``pre_eviction``, PreEvictionFilter is applied at once instead of
         right before each eviction.
         """
-        is_chosen = self.current_round.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
-        positions = self.seen.sort_by_node(is_chosen)
-        return positions[self.current_round.evictor.check_pre_eviction(positions)] if pre_eviction else positions
+        evictor = self.current_round.evictor
+        is_evictable = evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
+        positions = self.seen.sort_by_node(is_evictable)
+        if pre_eviction:
+            return positions[evictor.check_pre_eviction(positions)]
+        return positions
 
     def with_ended_pods(self) -> list[Self]:
-        """Return this plugin and, if there are pods that have ended, a copy of the plugin for them."""
-        return [self, type(self)(self.arguments, self.current_round.ended)] if self.current_round.ended else [self]
+        """Return this plugin and, if pods that have ended are evicted as well, a copy of the plugin for these."""
+        if self.current_round.ended is None:
+            return [self]
+        return [self, type(self)(self.arguments, self.current_round.ended)]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
         """Evict pods that are sorted by node, up to the limit of each node and the total limit."""
@@ -66,7 +82,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     def evict_with_plugins(self, candidates: Iterable[tuple[Self, int]]) -> None:
         """Evict pods like `evict_node_by_node`, each with its own plugin."""
-        full_row = -1
+        full_row = -1  # the node that has reached its limit
         for plugin, position in candidates:
             row = int(plugin.view.node[position])
             if row == full_row:
@@ -77,12 +93,13 @@ class DeschedulerPlugin(ABC, Generic[A]):
             if result is EvictionResult.NODE_LIMIT:
                 full_row = row
 
-    def find_distinct_pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
-        """Return the distinct infos and rows of the pods, and the index of each pod's pair."""
-        info_numbers = self.seen.info[positions]
+    def find_distinct_pairs(self, positions: Rows) -> DistinctPairs:
+        """Find the distinct pairs of info and node among the pods at these positions."""
+        node_count = len(self.view.nodes)
         rows = self.view.node[positions].astype(np.int64)
-        codes, pair_index = np.unique(info_numbers * len(self.view.nodes) + rows, return_inverse=True)
-        return codes // len(self.view.nodes), codes % len(self.view.nodes), pair_index
+        codes = self.seen.info[positions] * node_count + rows  # one number for each pair
+        distinct_codes, pair_index = np.unique(codes, return_inverse=True)
+        return DistinctPairs(distinct_codes // node_count, distinct_codes % node_count, pair_index)
 
 
 AnyDeschedulerPlugin = DeschedulerPlugin[Any]

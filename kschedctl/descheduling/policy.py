@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,14 +18,14 @@ from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kschedctl.api.objects import Struct
 from kschedctl.descheduling import arguments
-from kschedctl.descheduling.arguments import REQUIRED, DefaultEvictorArgs, PluginArguments, Unsigned
-from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, validate_metrics
+from kschedctl.descheduling.arguments import REQUIRED, ArgumentError, DefaultEvictorArgs, PluginArguments, Unsigned
 from kschedctl.errors import InputError
 
 GROUP, VERSION, KIND = "descheduler", "v1alpha2", "DeschedulerPolicy"
 EVICTOR = "DefaultEvictor"
 DESCHEDULE, BALANCE, FILTER, PRE_EVICTION_FILTER = "deschedule", "balance", "filter", "preevictionfilter"
 POINTS = (DESCHEDULE, BALANCE, FILTER, PRE_EVICTION_FILTER)
+KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"
 T = TypeVar("T")
 
 
@@ -87,6 +88,50 @@ class _Profile(Struct, frozen=True):
     plugins: _Plugins = _Plugins()
 
 
+class MetricsCollector(Struct, frozen=True):
+    """The deprecated collector of usage from the metrics server."""
+
+    enabled: bool = False
+
+
+class TokenSecret(Struct, frozen=True):
+    """A reference to the Secret with a token."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class AuthToken(Struct, frozen=True):
+    """The token for a Prometheus server."""
+
+    secret_reference: TokenSecret | None = None
+
+
+class PrometheusServer(Struct, frozen=True):
+    """A Prometheus server."""
+
+    url: str = ""
+    auth_token: AuthToken | None = None
+
+    def validate(self, path: str) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the server at a path of the policy."""
+        if not self.url:
+            yield ArgumentError(f"{path}.url", "must be set")
+        elif not _is_valid_url(self.url):
+            yield ArgumentError(f"{path}.url", f'"{self.url}" is not a URL')
+        if self.auth_token is not None:
+            secret = self.auth_token.secret_reference
+            if secret is None or not (secret.namespace and secret.name):
+                yield ArgumentError(f"{path}.authToken.secretReference", "must have a namespace and a name")
+
+
+class MetricsProvider(Struct, frozen=True):
+    """A source of actual usage."""
+
+    source: str = ""
+    prometheus: PrometheusServer | None = None
+
+
 class _Document(Struct, frozen=True):
     """A DeschedulerPolicy document."""
 
@@ -138,9 +183,9 @@ class DeschedulerPolicy(NamedTuple):
     """Selector of the nodes that plugins consider."""
     limits: PolicyEvictionLimits = PolicyEvictionLimits()
     ignored: tuple[str, ...] = ()
-    """Errors about fields that the descheduler does not know."""
+    """Errors about fields that the descheduler does not know and ignores."""
     grace_seconds: int | None = None
-    """Seconds that pods have to terminate, or None for their own grace period."""
+    """The grace period of evictions in seconds, or None for the pods' own grace periods."""
 
     def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
         """Yield the plugins of a round with the index of their profile, first for deschedule, then for balance."""
@@ -149,7 +194,7 @@ class DeschedulerPolicy(NamedTuple):
 
 
 def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolicy:
-    """Decode and validate a policy. Raises InputError, with ``where`` as the location."""
+    """Decode and validate a policy, and fill in its defaults. Raises InputError, with ``where`` as the location."""
     _validate_version(document, where)
     cleaned = drop_nulls(document)
     decoded = _decode(cleaned, _Document, where)
@@ -174,17 +219,17 @@ def _validate_version(document: JsonObject, where: str) -> None:
     """Raise InputError if the document is not a DeschedulerPolicy of the supported version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND or not isinstance(version, str) or version.partition("/")[0] != GROUP:
-        shown = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
-        raise InputError(
-            f"not a {KIND}: {shown}", where=where, hint=f"want apiVersion: {GROUP}/{VERSION}, kind: {KIND}"
-        )
+        found = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
+        hint = f"write apiVersion: {GROUP}/{VERSION}, kind: {KIND}"
+        raise InputError(f"not a {KIND}: {found}", where=where, hint=hint)
     if version != f"{GROUP}/{VERSION}":
-        hint = "the descheduler reads strategies no more: write profiles" if version.endswith("v1alpha1") else ""
-        raise InputError(f"apiVersion {version} is not read, only {GROUP}/{VERSION}", where=where, hint=hint)
+        is_strategy_version = version.endswith("v1alpha1")
+        hint = "the descheduler no longer reads strategies: write profiles" if is_strategy_version else ""
+        raise InputError(f"apiVersion {version} is not supported, only {GROUP}/{VERSION}", where=where, hint=hint)
 
 
 def _decode(document: object, target_type: type[T], where: str) -> T:
-    """Decode a document. Raises InputError if a type is wrong."""
+    """Decode a document. Raises InputError, which names the field, if a type is wrong."""
     try:
         return convert_builtins(document, target_type)
     except msgspec.ValidationError as error:
@@ -207,63 +252,108 @@ def _parse_node_selector(text: str, where: str) -> Selector:
         raise InputError(error.what, where=_join_path(where, "nodeSelector")) from None
 
 
+def validate_metrics(
+    collector: MetricsCollector | None, providers: tuple[MetricsProvider, ...]
+) -> Iterator[ArgumentError]:
+    """Yield the errors in the metrics collector and the metrics providers.
+
+    If several providers have the same source, the first one is used.
+    """
+    provider_by_source: dict[str, tuple[int, MetricsProvider]] = {}
+    for index, provider in enumerate(providers):
+        if provider.source in provider_by_source:
+            yield ArgumentError(f"metricsProviders[{index}].source", f'"{provider.source}" is configured twice')
+        provider_by_source.setdefault(provider.source, (index, provider))
+    if collector is not None and collector.enabled and KUBERNETES_METRICS in provider_by_source:
+        yield ArgumentError("metricsProviders", "cannot be combined with metricsCollector")
+    if PROMETHEUS in provider_by_source:
+        index, provider = provider_by_source[PROMETHEUS]
+        path = f"metricsProviders[{index}].prometheus"
+        if provider.prometheus is None:
+            yield ArgumentError(path, "must be set")
+        else:
+            yield from provider.prometheus.validate(path)
+
+
+def _is_valid_url(text: str) -> bool:
+    """Return whether the text can be parsed as a URL.
+
+    >>> _is_valid_url("https://prometheus:9090"), _is_valid_url("http://example.com:-80")
+    (True, False)
+    """
+    try:
+        urlsplit(text).port  # noqa: B018 - read for its error
+    except ValueError:
+        return False
+    return True
+
+
 def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
-    """Validate a profile and read its plugins. Raises InputError."""
-    configured: dict[str, PluginArguments] = {}
+    """Validate a profile and read its plugins. Raises InputError.
+
+    If a plugin is configured several times, the first entry is used. DefaultEvictor always runs.
+    """
+    arguments_by_plugin: dict[str, PluginArguments] = {}
     for index, config in enumerate(profile.plugin_config):
-        config_place = f"{where}.pluginConfig[{index}]"
-        plugin_arguments = _read_arguments(config, config_place)
-        configured.setdefault(config.name, plugin_arguments)  # the first entry of a plugin counts
-    evictor = configured.setdefault(EVICTOR, DefaultEvictorArgs())
+        plugin_arguments = _read_arguments(config, f"{where}.pluginConfig[{index}]")
+        arguments_by_plugin.setdefault(config.name, plugin_arguments)
+    evictor = arguments_by_plugin.setdefault(EVICTOR, DefaultEvictorArgs())
     assert isinstance(evictor, DefaultEvictorArgs)
-    _parse_node_selector(evictor.node_selector, f"{where}.pluginConfig")
-    runs_by_point = {point: _read_enabled_plugins(profile.plugins, point, configured, where) for point in POINTS}
+    _parse_node_selector(evictor.node_selector, f"{where}.pluginConfig")  # only for its errors
+
+    runs_by_point = {
+        point: _read_enabled_plugins(profile.plugins, point, arguments_by_plugin, where) for point in POINTS
+    }
     return DeschedulerProfile(profile.name, evictor, runs_by_point[DESCHEDULE], runs_by_point[BALANCE])
 
 
 def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
-    """Decode and validate the arguments of a plugin. Raises InputError."""
+    """Decode and validate the arguments of a plugin, and fill in its defaults. Raises InputError."""
     plugin = PLUGINS.get(config.name)
     if plugin is None:
-        raise InputError(
-            f'unknown plugin "{config.name}"', where=f"{where}.name", hint=_suggest_name(config.name, PLUGINS)
-        )
-    place = f"{where}.args"
-    decoded = _decode(config.args, plugin.arguments, place)
+        hint = _suggest_name(config.name, PLUGINS)
+        raise InputError(f'unknown plugin "{config.name}"', where=f"{where}.name", hint=hint)
+    args_path = f"{where}.args"
+    decoded = _decode(config.args, plugin.arguments, args_path)
     for path, _ in iter_unknown_fields(config.args, plugin.arguments, NEWEST_MINOR):
         names = [field.encode_name for field in msgspec.structs.fields(plugin.arguments)]
-        hint = "" if "." in path or "[" in path else _suggest_name(path, names)
-        raise InputError(f'unknown field "{path}" of {config.name}', where=place, hint=hint)
-    for fault in decoded.validate():
-        raise InputError(fault.message, where=_join_path(place, fault.field))
+        is_nested = "." in path or "[" in path
+        hint = "" if is_nested else _suggest_name(path, names)
+        raise InputError(f'unknown field "{path}" of {config.name}', where=args_path, hint=hint)
+    for error in decoded.validate():
+        raise InputError(error.message, where=_join_path(args_path, error.field))
     return decoded.with_defaults()
 
 
 def _read_enabled_plugins(
-    plugins: _Plugins, point: str, configured: Mapping[str, PluginArguments], where: str
+    plugins: _Plugins, point: str, arguments_by_plugin: Mapping[str, PluginArguments], where: str
 ) -> tuple[PluginRun, ...]:
-    """Return the enabled plugins of an extension point. Raises InputError.
+    """Return the enabled plugins of an extension point with their arguments.
 
-    Each plugin must have the extension point and a configuration.
+    Raises InputError if a plugin is unknown, lacks the extension point or has no arguments.
     """
     enabled: Sequence[str] = getattr(plugins, point).enabled
     for index, name in enumerate(enabled):
-        place = f"{where}.plugins.{point}.enabled[{index}]"
+        path = f"{where}.plugins.{point}.enabled[{index}]"
         plugin = PLUGINS.get(name)
         if plugin is None:
-            raise InputError(f'unknown plugin "{name}"', where=place, hint=_suggest_name(name, PLUGINS))
+            raise InputError(f'unknown plugin "{name}"', where=path, hint=_suggest_name(name, PLUGINS))
         if point not in plugin.points:
-            raise InputError(f"{name} has no extension point {point}", where=place, hint=f"it has {plugin.points[0]}")
-        if name not in configured:
-            raise InputError(f"{name} has no pluginConfig", where=place, hint="the descheduler does not start without")
-    return tuple(PluginRun(name, configured[name]) for name in enabled)
+            hint = f"enable it at {plugin.points[0]}"
+            raise InputError(f"{name} has no extension point {point}", where=path, hint=hint)
+        if name not in arguments_by_plugin:
+            raise InputError(
+                f"{name} has no pluginConfig", where=path, hint="the descheduler does not start without one"
+            )
+    return tuple(PluginRun(name, arguments_by_plugin[name]) for name in enabled)
 
 
 def _suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return a hint with the most similar name, or with all names."""
+    """Return a hint with the most similar name, or with all names if none is similar."""
     candidates = list(names)
-    similar = get_close_matches(name, candidates, 1)
-    return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(candidates)}"
+    for similar_name in get_close_matches(name, candidates, 1):
+        return f"did you mean {similar_name}?"
+    return f"known: {', '.join(candidates)}"
 
 
 PROFILE_NAME = "default"

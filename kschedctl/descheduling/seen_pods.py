@@ -17,7 +17,7 @@ from kschedctl.api.columns import NO_TIME
 from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
-from kschedctl.descheduling.arguments import ChosenNamespaces
+from kschedctl.descheduling.arguments import NamespaceChoice
 from kschedctl.scheduler.scheduler_plugins.effective_requests import QualityOfService, compute_qos_class
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -44,7 +44,7 @@ class SeenPods:
         self.evicted = np.zeros(len(view.pods), np.bool_)
         """The pods that this round has evicted, as a (P,) mask."""
         self.other_pods: SeenPods | None = None
-        """The rest of the cluster's pods, such as those that have ended."""
+        """The cluster's other pods, such as those that have ended, or None if there are none."""
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
@@ -65,8 +65,10 @@ class SeenPods:
     @cached_property
     def on_ready_nodes(self) -> Bools:
         """The pods on ready nodes that plugins consider, as a (P,) mask."""
-        node = self.view.node
-        return (node >= 0) & self.ready[node] if len(self.ready) else node >= 0
+        rows = self.view.node
+        if not len(self.ready):  # without nodes, rows cannot be looked up
+            return rows >= 0
+        return (rows >= 0) & self.ready[rows]
 
     @property
     def info(self) -> Rows:
@@ -85,12 +87,13 @@ class SeenPods:
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
         """Apply a measure to each pod's container states, (P,). Pods that were moved have new containers."""
         column = self.view.pods.objects.table.columns.containers
-        values = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
-        return np.where(self.moved, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
+        value_by_code = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
+        values = value_by_code[column.codes][self.view.pods.objects.rows]
+        return np.where(self.moved, measure(NotableContainers()), values)
 
-    def match_infos(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
+    def match_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
         """Return the infos of pods in these namespaces that match the label selector, as a (T,) mask."""
-        selection = namespaces or ChosenNamespaces()
+        selection = namespaces or NamespaceChoice()
         scope = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
         selected = self.view.pods.matching(selector, scope)
@@ -99,10 +102,7 @@ class SeenPods:
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
 
     def sort_by_node(self, chosen: Bools) -> Rows:
-        """Return the positions of the chosen pods sorted by node, then in the cluster's order.
-
-        ``chosen`` is a (P,) mask of pods.
-        """
+        """Return the positions of the pods in the (P,) mask ``chosen``, sorted by node, then in the cluster's order."""
         positions = np.flatnonzero(chosen)
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
@@ -128,7 +128,7 @@ class SeenPods:
 
     @cached_property
     def created(self) -> Rows:
-        """The creation time of each pod in microseconds since 1970, (P,). Raises InputError."""
+        """The creation time of each pod in microseconds since 1970, (P,). Moved pods have been created now."""
         created = self.view.pods.created
         return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
@@ -138,9 +138,12 @@ class SeenPods:
 
         It is the maximum integer for pods without exactly one owner.
         """
-        counts = self._pods_per_owner + (self.other_pods._pods_per_owner if self.other_pods else Counter())
+        counts = self._pods_per_owner
+        if self.other_pods is not None:
+            counts = counts + self.other_pods._pods_per_owner
         owners = [_get_owner_key(info.pod) for info in self.infos]
-        return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
+        unlimited = np.iinfo(np.int64).max
+        return np.array([unlimited if owner is None else counts[owner] for owner in owners], np.int64)
 
     @cached_property
     def _pods_per_owner(self) -> Counter[Hashable]:
@@ -158,11 +161,12 @@ def _get_owner_key(pod: Pod) -> Hashable:
     owners = pod.metadata.owner_references
     if len(owners) != 1:
         return None
-    return owners[0].uid or (pod.metadata.namespace, owners[0].kind, owners[0].name)
+    (owner,) = owners
+    return owner.uid or (pod.metadata.namespace, owner.kind, owner.name)
 
 
 def to_positions(positions: Iterable[int]) -> list[Position]:
-    """Return the numbers as positions."""
+    """Convert plain integers to positions."""
     return [Position(position) for position in positions]
 
 
@@ -173,10 +177,10 @@ def find_pods_in_states(
     *,
     reasons: bool = False,
 ) -> Bools:
-    """Return the pods whose phase or container state is among the states, as a (P,) mask.
+    """Return a (P,) mask of the pods with a phase among the states, or with a container for which ``has_state`` holds.
 
-    ``has_state`` decides for containers. With ``reasons``, the reasons of pods count as well. Pods that were moved in
-    earlier rounds are running.
+    With ``reasons``, the reasons of pods are compared with the states as well. Pods that were moved in earlier rounds
+    are running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)

@@ -7,7 +7,7 @@ Upstream: pkg/framework/plugins/removepodsviolatingtopologyspreadconstraint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,29 +43,33 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         """Find the domains with too many pods, and evict pods from them."""
         chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(chosen, pre_eviction=False)
-        leaving: dict[int, None] = {}
+        surplus_positions: set[int] = set()
         for rule in self._iter_rules(positions):
-            matches = rule.matching[self.seen.info[positions]]
-            counted = positions[matches]
-            codes = self.view.nodes.label(rule.key).codes[self.view.node[counted]]
-            has_label = codes >= 0
-            counted, codes = counted[has_label], codes[has_label]
+            pods_by_domain = self._group_by_domain(rule, positions)
+            sizes = [len(pods) for pods in pods_by_domain.values()]
+            if sizes and max(sizes) - min(sizes) > rule.max_skew:
+                surplus_positions.update(_Balancing(self, rule, pods_by_domain).iter_surplus_pods())
+        self._evict_all(surplus_positions)
 
-            domains = np.union1d(self._find_domains(rule), codes)
-            domain_indexes = np.searchsorted(domains, codes)
-            sizes = np.bincount(domain_indexes, minlength=len(domains))
-            if len(domains) and int(sizes.max() - sizes.min()) > rule.max_skew:
-                members = [(int(domain), counted[codes == domain]) for domain in domains]
-                leaving |= dict.fromkeys(_Balancing(self, rule, members).iter_leaving_pods())
-        self._evict_all(leaving)
+    def _group_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
+        """Group the pods that a rule counts by the code of their domain, in ascending order.
 
-    def _evict_all(self, leaving: Iterable[int]) -> None:
-        """Evict the pods that leave, node by node."""
-        pods = self.seen.sort_by_node(np.isin(np.arange(len(self.view.pods)), list(leaving)))
+        Domains of eligible nodes without such pods are included.
+        """
+        counted = positions[rule.matching[self.seen.info[positions]]]
+        codes = self.view.nodes.label(rule.key).codes[self.view.node[counted]]
+        has_label = codes >= 0
+        counted, codes = counted[has_label], codes[has_label]
+        domains = np.union1d(self._find_domains(rule), codes)
+        return {int(domain): counted[codes == domain] for domain in domains}
+
+    def _evict_all(self, positions: Collection[int]) -> None:
+        """Evict the pods that pass PreEvictionFilter, node by node."""
+        pods = self.seen.sort_by_node(np.isin(np.arange(len(self.view.pods)), list(positions)))
         self.evict_node_by_node(pods[self.current_round.evictor.check_pre_eviction(pods)].tolist())
 
     def _find_domains(self, rule: SpreadRule) -> Rows:
-        """Return the codes of the domains that a rule's eligible nodes are in."""
+        """Return the codes of the domains of a rule's eligible nodes, in ascending order."""
         codes = self.view.nodes.label(rule.key).codes[rule.eligible].astype(np.int64)
         return np.unique(codes[codes >= 0])
 
@@ -73,7 +77,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
     def _iter_rules(self, positions: Rows) -> Iterator[SpreadRule]:
         """Yield the distinct constraints of these pods as rules."""
-        seen: set[tuple[object, ...]] = set()
+        seen_rules: set[tuple[object, ...]] = set()
         for info_number in np.unique(self.seen.info[positions]).tolist():
             pod = self.seen.infos[info_number].pod
             for constraint in pod.spec.topology_spread_constraints:
@@ -82,9 +86,10 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
                 rule = self._build_rule(constraint, pod, info_number)
                 if rule is None:
                     continue
-                key = pod.metadata.namespace, rule.max_skew, rule.key, rule.matching.tobytes(), rule.eligible.tobytes()
-                if key not in seen:
-                    seen.add(key)
+                masks = rule.matching.tobytes(), rule.eligible.tobytes()
+                identity = (pod.metadata.namespace, rule.max_skew, rule.key, *masks)
+                if identity not in seen_rules:
+                    seen_rules.add(identity)
                     yield rule
 
     def _build_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
@@ -103,7 +108,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
 
 def _add_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
-    """Return the constraint's selector, with its matchLabelKeys as expressions."""
+    """Return the constraint's selector with its matchLabelKeys as expressions, or None without a selector."""
     selector, labels = constraint.label_selector, pod.metadata.labels
     if selector is None:
         return None
@@ -114,39 +119,49 @@ def _add_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> Lab
 
 
 class _Balancing:
-    """A plan that balances the domains of one rule."""
+    """A plan that balances the domains of one rule.
+
+    ``pods_by_domain`` has the positions of the pods in each domain.
+    """
 
     def __init__(
         self,
         plugin: RemovePodsViolatingTopologySpreadConstraint,
         rule: SpreadRule,
-        members: Sequence[tuple[int, Rows]],
+        pods_by_domain: Mapping[int, Rows],
     ) -> None:
         self.plugin, self.rule = plugin, rule
-        by_size = sorted(members, key=lambda domain: len(domain[1]))
-        self.ideal = sum(len(pods) for _, pods in members) / len(members)
-        self.domains = [self._sort_for_eviction(pods) for _, pods in by_size]
-        small = [code for code, pods in by_size if len(pods) < self.ideal]
+        self.ideal = sum(len(pods) for pods in pods_by_domain.values()) / len(pods_by_domain)
+        """The average number of pods per domain."""
+        self.domains = [self._sort_for_eviction(pods) for pods in sorted(pods_by_domain.values(), key=len)]
+        """The positions of the pods in each domain, the smallest domain first."""
+        small_domains = [domain for domain, pods in pods_by_domain.items() if len(pods) < self.ideal]
         codes = plugin.view.nodes.label(rule.key).codes
-        self.below = rule.eligible & np.isin(codes, small)
+        self.small_domain_nodes = rule.eligible & np.isin(codes, small_domains)
+        """The eligible nodes in domains below the average, as an (N,) mask."""
 
     def _sort_for_eviction(self, positions: Rows) -> list[int]:
         """Sort pods so that those to evict first come last.
 
-        These are pods without node selector and node affinity, and of high priority.
+        These are pods without node selector and node affinity, and among them those of high priority.
         """
-        infos, info = self.plugin.seen.infos, self.plugin.seen.info
+        infos, info_numbers = self.plugin.seen.infos, self.plugin.seen.info
 
-        def sort_key(position: int) -> tuple[bool, float]:
-            """Return the sort key of a pod."""
-            spec = infos[info[position]].spec
-            bound = bool(spec.node_selector) or (spec.affinity is not None and spec.affinity.node_affinity is not None)
-            return not bound, -math.inf if spec.priority is None else spec.priority
+        def get_sort_key(position: int) -> tuple[bool, float]:
+            """Return whether a pod may use any node, and its priority."""
+            spec = infos[info_numbers[position]].spec
+            has_node_affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
+            may_use_any_node = not spec.node_selector and not has_node_affinity
+            return may_use_any_node, -math.inf if spec.priority is None else spec.priority
 
-        return sorted(positions.tolist(), key=sort_key)
+        return sorted(positions.tolist(), key=get_sort_key)
 
-    def iter_leaving_pods(self) -> Iterator[int]:
-        """Yield the pods to evict, one domain after the other."""
+    def iter_surplus_pods(self) -> Iterator[int]:
+        """Yield the pods to evict, one pair of a large and a small domain after the other.
+
+        As upstream, pods that fit in no small domain count as moved, but are not evicted if topologyBalanceNodeFit is
+        set.
+        """
         small = 0
         large = len(self.domains) - 1
         while small < large:
@@ -156,7 +171,7 @@ class _Balancing:
             if count <= 0:
                 small += 1
                 continue
-            fits = self._find_fitting_below(self.domains[large])
+            fits = self._find_fitting_in_small_domains(self.domains[large])
             ordered = sorted(self.domains[large], key=lambda position: fits[position])
             moved = ordered[-count:]
             yield from (p for p in moved if fits[p] or not self.plugin.arguments.topology_balance_node_fit)
@@ -173,7 +188,8 @@ class _Balancing:
         below = math.ceil(self.ideal - small)
         return min(above, below, math.ceil((skew - max_skew) / 2))
 
-    def _find_fitting_below(self, positions: Sequence[int]) -> dict[int, bool]:
+    def _find_fitting_in_small_domains(self, positions: Sequence[int]) -> dict[int, bool]:
         """Return whether each pod fits on another node of a small domain, by position."""
-        fits = self.plugin.current_round.fit.find_fitting_elsewhere(np.array(positions, np.int64), self.below)
+        fit = self.plugin.current_round.fit
+        fits = fit.find_fitting_elsewhere(np.array(positions, np.int64), self.small_domain_nodes)
         return dict(zip(positions, fits.tolist(), strict=True))

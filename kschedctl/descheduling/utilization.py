@@ -1,4 +1,4 @@
-"""The descheduler plugins LowNodeUtilization and HighNodeUtilization, which judge nodes by their pods' requests.
+"""The descheduler plugins LowNodeUtilization and HighNodeUtilization, which compare the requests of nodes' pods.
 
 Upstream: pkg/framework/plugins/nodeutilization.
 """
@@ -44,12 +44,17 @@ class _Utilization(DeschedulerPlugin[U]):
     """The base of both plugins, which moves pods from source nodes to destination nodes."""
 
     def run(self) -> None:
-        """Evict pods from the source nodes as long as the destination nodes have room."""
-        split, highest = self._split_nodes()
-        low = int(split.low.sum())
-        if low <= self.arguments.number_of_nodes or low == int(self.seen.ready.sum()) or not split.counterparts.any():
+        """Evict pods from the source nodes as long as the destination nodes have room.
+
+        Nothing is evicted if at most numberOfNodes nodes, or all nodes, have a low utilization.
+        """
+        split, upper_thresholds = self._split_nodes()
+        low_count = int(split.low.sum())
+        if low_count <= self.arguments.number_of_nodes or low_count == int(self.seen.ready.sum()):
             return
-        limits = self._compute_limits(highest)
+        if not split.counterparts.any():
+            return
+        limits = self._compute_limits(upper_thresholds)
         sources, destinations = self._choose_sides(split)
         room = (limits - self.usage)[destinations].sum(axis=0)
         for row in self._sort_sources(sources):
@@ -81,7 +86,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
-        """The resources whose usage is compared."""
+        """The R resources for which usage is compared."""
         return self.arguments.resources
 
     @cached_property
@@ -98,45 +103,43 @@ class _Utilization(DeschedulerPlugin[U]):
         """Return the columns of the compared resources. They are zero for resources that no node has."""
         columns = self.view.resources
         zeros = np.zeros(len(amounts), np.int64)
-        return np.stack(
-            [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names], axis=1
-        )
+        selected = [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names]
+        return np.stack(selected, axis=1)
 
     @cached_property
     def percentages(self) -> Percentages:
         """The usage in percent of the allocatable amounts, (N, R), or 0 if there are none."""
-        offered = np.where(self._allocatable > 0, self._allocatable, 1)
-        share: Percentages = np.where(self._allocatable > 0, self.usage / offered * FULL, 0.0)
-        return share
+        divisor = np.where(self._allocatable > 0, self._allocatable, 1)
+        percentages: Percentages = np.where(self._allocatable > 0, self.usage / divisor * FULL, 0.0)
+        return percentages
 
     def _find_exceeding_nodes(self, thresholds: Mapping[str, float]) -> Bools:
-        """Return the nodes whose usage of some resource exceeds its threshold, as an (N,) mask."""
-        above = np.zeros(len(self.view.nodes), np.bool_)
+        """Return an (N,) mask of the nodes with a usage of some resource above its threshold."""
+        is_exceeding = np.zeros(len(self.view.nodes), np.bool_)
         for name, percent in thresholds.items():
-            above |= self.percentages[:, self.resource_names.index(name)] > percent
-        return above
+            is_exceeding |= self.percentages[:, self.resource_names.index(name)] > percent
+        return is_exceeding
 
     def _compute_limits(self, thresholds: Mapping[str, float]) -> Counts:
-        """Return the thresholds of each node as amounts, (N, R). Without a threshold, all of a resource may be used."""
-        shares = np.array([thresholds.get(name, -1.0) for name in self.resource_names])
-        capped = (shares * 0.01 * self._allocatable).astype(np.int64)
-        return np.where(shares >= 0, capped, self._allocatable)
+        """Compute each node's thresholds as amounts, (N, R). Without a threshold, all of a resource may be used."""
+        percentages = np.array([thresholds.get(name, -1.0) for name in self.resource_names])  # -1 for no threshold
+        amounts = (percentages * 0.01 * self._allocatable).astype(np.int64)
+        return np.where(percentages >= 0, amounts, self._allocatable)
 
     # -- evictions ---------------------------------------------------------------------------------------------------
 
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
         """Evict pods from a node as long as it should lose pods and the destinations have room.
 
-        ``room`` is reduced by the pods' requests, (R,). Return the limit that ended the evictions, or None.
+        ``room`` (R,) and the node's usage are reduced by the pods' requests. Returns the policy's limit that ended the
+        evictions, or None.
         """
         usage = self.usage[row]
         evicted_count = 0
         for position in self._removable_by_row.get(row, ()):
-            if (
-                not self._should_continue(usage, limits)
-                or (room <= 0).any()
-                or evicted_count == self._max_evictions_per_node
-            ):
+            if not self._should_continue(usage, limits) or (room <= 0).any():
+                return None
+            if evicted_count == self._max_evictions_per_node:
                 return None
             if not self._can_be_moved(position, destinations):
                 continue
@@ -172,34 +175,39 @@ class _Utilization(DeschedulerPlugin[U]):
         return requests
 
     def _can_be_moved(self, position: int, destinations: Bools) -> bool:
-        """Return whether a pod may be evicted and tolerates the taints of a destination."""
+        """Return whether a pod passes PreEvictionFilter and tolerates the taints of a destination.
+
+        Pods in excluded namespaces cannot be moved.
+        """
         pod = self.seen.infos[self.seen.info[position]].pod
-        excluded = self.arguments.evictable_namespaces
-        if excluded is not None and pod.metadata.namespace in excluded.exclude:
+        namespaces = self.arguments.evictable_namespaces
+        if namespaces is not None and pod.metadata.namespace in namespaces.exclude:
             return False
-        return self._tolerates_destination(pod, destinations) and bool(
-            self.current_round.evictor.check_pre_eviction(np.array([position]))[0]
-        )
+        if not self._tolerates_destination(pod, destinations):
+            return False
+        (passes,) = self.current_round.evictor.check_pre_eviction(np.array([position]))
+        return bool(passes)
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
         """Return whether the pod tolerates all taints of a destination.
 
         As upstream, it must also have at least as many tolerations as the node has taints.
         """
-        taint_sets, taint_set = self.view.nodes.taint_sets
+        taint_sets, taint_set_of_node = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations
         return any(
             len(tolerations) >= len(taint_sets[number])
             and find_untolerated(taint_sets[number], tolerations, None, True) is None
-            for number in np.unique(taint_set[destinations]).tolist()
+            for number in np.unique(taint_set_of_node[destinations]).tolist()
         )
 
-    def _sort_by_usage(self, nodes: Bools, fullest_first: bool) -> list[int]:
-        """Return the rows of the nodes sorted by their total usage."""
+    def _sort_by_usage(self, nodes: Bools, *, fullest_first: bool) -> list[int]:
+        """Return the rows of the nodes in a mask, sorted by the sum of their usage over all compared resources."""
         rows: Rows = np.flatnonzero(nodes)
         usage = self.usage[rows].sum(axis=1)
-        ordered: list[int] = rows[np.argsort(-usage if fullest_first else usage, kind="stable")].tolist()
-        return ordered
+        order = np.argsort(-usage if fullest_first else usage, kind="stable")
+        sorted_rows: list[int] = rows[order].tolist()
+        return sorted_rows
 
 
 class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
@@ -209,31 +217,33 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
 
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
         """Return underutilized and overutilized nodes, and the upper thresholds."""
-        lowest, highest = self._find_thresholds()
-        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._find_exceeding_nodes(lowest)
-        return NodeSplit(low, self.seen.ready & ~low & self._find_exceeding_nodes(highest)), highest
+        lower, upper = self._compute_thresholds()
+        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._find_exceeding_nodes(lower)
+        overutilized = self.seen.ready & ~low & self._find_exceeding_nodes(upper)
+        return NodeSplit(low, overutilized), upper
 
-    def _find_thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Return the lower and upper thresholds in percent."""
-        lowest, highest = self.arguments.thresholds, self.arguments.target_thresholds
+    def _compute_thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Return the lower and upper thresholds in percent.
+
+        With useDeviationThresholds, the configured ones are deviations from the average.
+        """
+        lower, upper = self.arguments.thresholds, self.arguments.target_thresholds
         if not self.arguments.use_deviation_thresholds:
-            return lowest, highest
-        average = self._compute_average(lowest)
+            return lower, upper
+        average = self._compute_average(lower)
         return (
-            {name: min(max(average[name] - percent, 0.0), FULL) for name, percent in lowest.items()},
-            {name: min(max(average[name] + percent, 0.0), FULL) for name, percent in highest.items()},
+            {name: min(max(average[name] - percent, 0.0), FULL) for name, percent in lower.items()},
+            {name: min(max(average[name] + percent, 0.0), FULL) for name, percent in upper.items()},
         )
 
     def _compute_average(self, names: Iterable[str]) -> dict[str, float]:
-        """Return the average percentage of each resource on the ready nodes that have it."""
+        """Compute the average percentage of each resource on the ready nodes that have it, or 0 without any."""
         nodes = self.view.nodes.objects
         averages = {}
         for name in names:
-            has_resource = (
-                np.array([name in (node.status.allocatable or {}) for node in nodes], np.bool_) & self.seen.ready
-            )
-            shares = self.percentages[has_resource, self.resource_names.index(name)]
-            averages[name] = float(shares.sum() / len(shares)) if len(shares) else 0.0
+            has_resource = np.array([name in (node.status.allocatable or {}) for node in nodes], np.bool_)
+            percentages = self.percentages[has_resource & self.seen.ready, self.resource_names.index(name)]
+            averages[name] = float(percentages.sum() / len(percentages)) if len(percentages) else 0.0
         return averages
 
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
-from kschedctl.api.objects import NodeAffinity, Pod, Taint, Toleration
+from kschedctl.api.objects import NodeAffinity, Pod, Taint
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.descheduling.arguments import (
     PREFERRED,
@@ -25,7 +25,7 @@ from kschedctl.descheduling.plugin import DeschedulerPlugin
 class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTaintsArgs]):
     """A plugin that evicts pods that do not tolerate the taints of their node.
 
-    The effect NoSchedule counts and, if configured, PreferNoSchedule.
+    Only taints with the effect NoSchedule and, if configured, PreferNoSchedule are considered.
     """
 
     name = "RemovePodsViolatingNodeTaints"
@@ -34,37 +34,42 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         """Evict the pods that do not tolerate a considered taint."""
         selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected)
-        self.evict_node_by_node(positions[self._find_violating_taints(positions)].tolist())
+        self.evict_node_by_node(positions[self._find_pods_violating_taints(positions)].tolist())
 
-    def _find_violating_taints(self, positions: Rows) -> Bools:
-        """Return which of the pods do not tolerate a considered taint of their node."""
-        effects = ("NoSchedule", *(("PreferNoSchedule",) * self.arguments.include_prefer_no_schedule))
-        taint_sets, taint_set = self.view.nodes.taint_sets
-        considered = [[t for t in taints if t.effect in effects and self._is_considered(t)] for taints in taint_sets]
-        info_numbers = self.seen.info[positions]
-        set_numbers = taint_set[self.view.node[positions]].astype(np.int64)
-        # each distinct pair of info and taint set is judged once
-        codes, pair_index = np.unique(info_numbers * len(taint_sets) + set_numbers, return_inverse=True)
+    def _find_pods_violating_taints(self, positions: Rows) -> Bools:
+        """Return a mask of the pods at these positions that do not tolerate a considered taint of their node."""
+        taint_sets, taint_set_of_node = self.view.nodes.taint_sets
+        considered_taints = [[taint for taint in taints if self._is_considered(taint)] for taints in taint_sets]
+
+        # Check each distinct pair of info and taint set once. A code is info number * number of sets + set number.
+        set_numbers = taint_set_of_node[self.view.node[positions]].astype(np.int64)
+        codes = self.seen.info[positions] * len(taint_sets) + set_numbers
+        distinct_codes, code_index = np.unique(codes, return_inverse=True)
         violates = []
-        for code in codes.tolist():
+        for code in distinct_codes.tolist():
             info_number, set_number = divmod(code, len(taint_sets))
-            untolerated = find_untolerated(considered[set_number], self._get_tolerations(info_number), None, True)
-            violates.append(untolerated is not None)
-        return np.array(violates, np.bool_)[pair_index]
-
-    def _get_tolerations(self, info_number: int) -> tuple[Toleration, ...]:
-        """Return the tolerations of an info's pods."""
-        return self.seen.infos[info_number].spec.tolerations
+            tolerations = self.seen.infos[info_number].spec.tolerations
+            violates.append(find_untolerated(considered_taints[set_number], tolerations, None, True) is not None)
+        return np.array(violates, np.bool_)[code_index]
 
     def _is_considered(self, taint: Taint) -> bool:
-        """Return whether a taint is included and not excluded, by its key or as ``key=value``."""
+        """Return whether a taint has a considered effect, and is included and not excluded.
+
+        Taints are included and excluded by key or as ``key=value``.
+        """
+        arguments = self.arguments
+        if taint.effect != "NoSchedule" and not (
+            taint.effect == "PreferNoSchedule" and arguments.include_prefer_no_schedule
+        ):
+            return False
         names = {taint.key, f"{taint.key}={taint.value}"} if taint.value else {taint.key}
-        included = self.arguments.included_taints
-        return names.isdisjoint(self.arguments.excluded_taints) and (included is None or not names.isdisjoint(included))
+        if not names.isdisjoint(arguments.excluded_taints):
+            return False
+        return arguments.included_taints is None or not names.isdisjoint(arguments.included_taints)
 
 
 class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeAffinityArgs]):
-    """A plugin that evicts pods from nodes that violate their node affinity or suit them less than others."""
+    """A plugin that evicts pods from nodes that violate their required, or suit their preferred node affinity less."""
 
     name = "RemovePodsViolatingNodeAffinity"
 
@@ -84,8 +89,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         """Evict the pods that violate their affinity, if a ready node would accept them.
 
         Only evictable pods that match the plugin's namespaces and label selector are evicted. ``has_affinity`` is a
-        (T,) mask, one per PodInfo. ``violates`` returns which of the pods at the given positions violate their
-        affinity.
+        (T,) mask of infos. ``violates`` returns a mask of the pods at the given positions.
         """
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         evictable = self.find_evictable_pods(selected)
@@ -94,30 +98,30 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         self.evict_node_by_node(violating[fits].tolist())
 
     def _find_violating_required_affinity(self, positions: Rows) -> Bools:
-        """Return which of the pods are on a node that their required affinity excludes."""
-        info_numbers, rows, pair_index = self.find_distinct_pairs(positions)
+        """Return a mask of the pods at these positions that are on a node which their required affinity excludes."""
+        pairs = self.find_distinct_pairs(positions)
         fit = self.current_round.fit
         violates = [
-            not fit.find_affinity_nodes(number)[row]
-            for number, row in zip(info_numbers.tolist(), rows.tolist(), strict=True)
+            not fit.find_affinity_nodes(info_number)[row]
+            for info_number, row in zip(pairs.info_numbers.tolist(), pairs.rows.tolist(), strict=True)
         ]
-        return np.array(violates, np.bool_)[pair_index]
+        return np.array(violates, np.bool_)[pairs.pair_index]
 
     def _find_preferring_other_node(self, positions: Rows) -> Bools:
-        """Return which of the pods prefer another ready node to their own."""
-        info_numbers, rows, pair_index = self.find_distinct_pairs(positions)
-        weights = {number: self._compute_weights(number) for number in np.unique(info_numbers).tolist()}
+        """Return a mask of the pods at these positions that prefer another ready node to their own."""
+        pairs = self.find_distinct_pairs(positions)
+        weights = {number: self._compute_weights(number) for number in np.unique(pairs.info_numbers).tolist()}
         best_weights = {
             number: int(node_weights[self.seen.ready].max(initial=0)) for number, node_weights in weights.items()
         }
-        better = [
-            best_weights[number] > weights[number][row]
-            for number, row in zip(info_numbers.tolist(), rows.tolist(), strict=True)
+        prefers_other = [
+            best_weights[info_number] > weights[info_number][row]
+            for info_number, row in zip(pairs.info_numbers.tolist(), pairs.rows.tolist(), strict=True)
         ]
-        return np.array(better, np.bool_)[pair_index]
+        return np.array(prefers_other, np.bool_)[pairs.pair_index]
 
     def _compute_weights(self, info_number: int) -> Counts:
-        """Return the weight of an info's preferred terms on each node, (N,), or zeros if a term is invalid."""
+        """Compute the total weight of an info's preferred terms on each node, (N,), or zeros if a term is invalid."""
         affinity = _get_node_affinity(self.seen.infos[info_number].pod)
         try:
             terms = compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution)

@@ -1,4 +1,10 @@
-"""The lint rule engine and its rules. ``kschedctl.lint(…)`` calls the library function of the same name."""
+"""The lint rule engine and its rules. ``kschedctl.lint(…)`` calls the library function of the same name.
+
+Read `rule` first, which defines what a rule is, then `context`, which gives rules the linted objects (`objects`).
+`analysis` has what several rules share. `rules` has the rules, `catalogue` lists them, `engine` runs them, and
+`reporting` turns their problems into findings, without those that `suppression` removes. `configuration_rules` checks a
+KubeSchedulerConfiguration, and `effective_configuration` fills in its defaults.
+"""
 
 from __future__ import annotations
 

@@ -27,20 +27,22 @@ HEADINGS = {
     "taints": "Taints and tolerations",
     "disruption": "Disruption budgets and drains",
     "resources": "Requests and capacity",
-    "storage": "Volumes, host ports, labels",
+    "storage": "Volumes and storage classes",
     "special": "Schedulers, gates, gangs, devices",
     "autoscaling": "Autoscalers",
-    "kueue": "Kueue's queues",
-    "names": "Names that nothing has",
+    "kueue": "Kueue",
+    "names": "References to missing objects",
 }
 """The heading of each family. A family is a module in ``kschedctl/lint/rules/``, or a folder of modules."""
 
 
 def find_rules(family: str) -> Iterator[Rule]:
     """Yield the ``Rule`` constants of a family's module, or of each module in its folder, in source order."""
-    package = import_module(f"{rules.__name__}.{family}")
-    names = sorted(module_info.name for module_info in iter_modules(getattr(package, "__path__", ())))
-    for module in [import_module(f"{package.__name__}.{name}") for name in names] or [package]:
+    family_module = import_module(f"{rules.__name__}.{family}")
+    # A folder has a __path__, a plain module has none.
+    names = sorted(module_info.name for module_info in iter_modules(getattr(family_module, "__path__", ())))
+    modules = [import_module(f"{family_module.__name__}.{name}") for name in names] or [family_module]
+    for module in modules:
         yield from (value for value in vars(module).values() if isinstance(value, Rule))
 
 
@@ -51,7 +53,7 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 
 
 def _unquote_number(problem: Problem) -> FieldEdit | None:
-    """Return the edit that removes the quotes around a number, or None for any other field."""
+    """Return the edit that removes the quotes around a number where an integer is expected, or None."""
     value = field_at(problem.subject.document, *problem.path)
     if isinstance(value, str) and is_pod_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
@@ -62,8 +64,8 @@ INVALID = Rule(
     "doc-invalid",
     ERROR,
     find_nothing,
-    summary="A field of the wrong type, or a quantity that cannot be read",
-    why="The API server refuses the object. No other rule is checked on it.",
+    summary="A field of the wrong type, or an invalid quantity",
+    why="The API server refuses the object. Other rules do not check it.",
     fix="Correct the value",
     source="https://kubernetes.io/docs/reference/kubernetes-api/",
     safe_fix=_unquote_number,
@@ -74,7 +76,7 @@ UNREADABLE = Rule(
     "doc-unreadable",
     ERROR,
     find_nothing,
-    summary="A file of manifests that cannot be read",
+    summary="A file of manifests that cannot be parsed",
     why="Nothing in it is checked, and kubectl does not apply it.",
     fix="Correct the file, or exclude it with --exclude",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/",
@@ -83,24 +85,24 @@ UNREADABLE = Rule(
 
 
 def find_faulty_ignores(context: LintContext) -> Iterator[Problem]:
-    """Find ignore annotations without a reason or with rules that do not exist."""
+    """Find ignore annotations without a reason or with patterns that match no rule."""
     for subject in context.subjects:
         path = ("metadata", "annotations", ANNOTATION)
         for ignore in parse_ignores(get_ignore_annotation(subject)):
             if not ignore.reason:
-                yield subject.build_problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
+                yield subject.build_problem(path, f"{', '.join(ignore.patterns)} is not ignored: the reason is missing")
             for pattern in ignore.patterns:
                 if not any(matches_rule(rule.id, (pattern,)) for rule in (INVALID, UNREADABLE, *RULES)):
-                    yield subject.build_problem(path, f'there is no rule "{pattern}"')
+                    yield subject.build_problem(path, f'no rule is named "{pattern}"')
 
 
 IGNORE_FAULTY = Rule(
     "ignore-faulty",
     WARNING,
     find_faulty_ignores,
-    summary="An annotation kschedctl/ignore that ignores nothing",
-    why="It names no rule, or gives no reason: what it should silence is still reported.",
-    fix="Write kschedctl/ignore: RULE reason",
+    summary="An annotation kschedctl/ignore without effect",
+    why="It names no existing rule or gives no reason, so the findings are still reported.",
+    fix='Write kschedctl/ignore: "RULE reason"',
     source="kschedctl lint",
 )
 
@@ -119,13 +121,16 @@ def build_rule_list() -> RuleList:
 
 
 def build_rule_report(rule: Rule) -> RuleReport:
-    """Build the report of one rule with its example."""
-    cluster, config, version, bad, good = (read_example(rule.id)[part] for part in PARTS)
-    return _build_report(rule, bad, good, cluster or config or (f"Kubernetes {version}" if version else ""))
+    """Build the report of one rule with its example, and the cluster, configuration or version around it, if any."""
+    example = read_example(rule.id)
+    surroundings = example["cluster"] or example["config"]
+    if not surroundings and example["version"]:
+        surroundings = f"Kubernetes {example['version']}"
+    return _build_report(rule, bad=example["bad"], good=example["good"], around=surroundings)
 
 
 def read_example(rule_id: str) -> dict[str, str]:
-    """Read the YAML of each part of a rule's example. A line such as ``# bad`` starts a part."""
+    """Read the text of each part of a rule's example, "" for a missing part. A line such as ``# bad`` starts a part."""
     parts = dict.fromkeys(PARTS, "")
     current = ""
     for line in (EXAMPLES / f"{rule_id}.yaml").read_text().splitlines(keepends=True):
@@ -140,11 +145,11 @@ def read_example(rule_id: str) -> dict[str, str]:
 def render_rule_table() -> str:
     """Render the content of ``RULES.md``."""
     lines = ["# Rules of `kschedctl lint`\n"]
-    lines.append("Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n")
+    lines.append("Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n")
     lines.append(
-        "Advice that many do without, marked with ◦, is given with `--profile strict` (or `profile: strict` in the "
-        f"settings), and where it is selected. {_list_once_rules()} are told once a namespace, with how many more "
-        "there are; `--profile all` tells everything wherever it is found.\n"
+        "Rules marked with ◦ give advice that many clusters do without. They run only with `--profile strict` (or "
+        f"`profile: strict` in the settings) or if they are selected. {_list_once_rules()} are reported once per "
+        "namespace, with the number of further findings. `--profile all` reports every finding.\n"
     )
     for family in build_rule_list().families:
         lines += [
@@ -162,18 +167,21 @@ def render_rule_table() -> str:
 
 
 def _list_once_rules() -> str:
-    """Return the ids of the rules that are reported once per namespace, as text."""
+    """Return the ids of the rules that are reported once per namespace, joined with commas and ``and``."""
     names = [f"`{rule.id}`" for rule in RULES if rule.once_per_namespace]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _escape_cell(text: str) -> str:
-    """Return the text for a cell of a Markdown table."""
+    """Escape the text for a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def _build_report(rule: Rule, bad: str = "", good: str = "", cluster: str = "") -> RuleReport:
-    """Build the report of a rule."""
+def _build_report(rule: Rule, bad: str = "", good: str = "", around: str = "") -> RuleReport:
+    """Build the report of a rule.
+
+    ``bad`` and ``good`` are the manifests of its example, ``around`` is the text of their cluster.
+    """
     return RuleReport(
         rule.id,
         rule.severity,
@@ -184,7 +192,7 @@ def _build_report(rule: Rule, bad: str = "", good: str = "", cluster: str = "") 
         rule.needs_cluster,
         bad,
         good,
-        cluster,
+        around,
         profile=rule.profile,
         once=rule.once_per_namespace,
     )

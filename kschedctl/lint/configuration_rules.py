@@ -1,4 +1,4 @@
-"""Rules about a KubeSchedulerConfiguration: what kube-scheduler rejects, and what it accepts but is hardly meant."""
+"""Rules about a KubeSchedulerConfiguration: what kube-scheduler rejects, and what it accepts but looks mistaken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kschedctl.scheduler.configuration.validation import VersionMismatch
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins
 from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS, find_registered_plugins
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
@@ -43,32 +43,36 @@ class _CheckedProfile:
     written: JsonObject
     """The profile in the document, without defaults."""
     gates: FeatureGates
-    unknown_here: tuple[VersionMismatch, ...]
-    """What the document has that only other versions of kube-scheduler know."""
+    mismatches: tuple[VersionMismatch, ...]
+    """The fields and plugins of the document that only other versions of kube-scheduler have."""
 
 
 def check_configuration(
     subject: Subject, gates: FeatureGates, nodes: int | None = None
 ) -> Iterator[tuple[Rule, Problem]]:
-    """Yield each problem of a document with its rule. ``nodes`` is the size of the cluster, if known."""
+    """Yield each problem of a document with its rule. ``nodes`` is the size of the cluster, if known.
+
+    If the version is not read or the configuration is invalid, only these errors are yielded.
+    """
     document = subject.document
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
-        lifecycle = describe_lifecycle(version, KIND) or "is no longer read"
-        yield OLD_VERSION, subject.build_problem(("apiVersion",), f"{version} {lifecycle}: only {API_VERSION} is read")
+        lifecycle = describe_lifecycle(version, KIND) or "is no longer supported"
+        message = f"{version} {lifecycle}; kube-scheduler reads only {API_VERSION}"
+        yield OLD_VERSION, subject.build_problem(("apiVersion",), message)
         return
 
-    unknown_here = tuple(list_unknown_to_version(document, gates))
+    mismatches = tuple(list_unknown_to_version(document, gates))
     try:
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
         for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
-            yield INVALID, subject.build_problem(*_add_mismatch(path, message, unknown_here))
+            yield INVALID, subject.build_problem(*_add_mismatch(path, message, mismatches))
         return
 
     profiles = array_at(document, "profiles") or ({},)
     for i, (profile, written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
-        checked = _CheckedProfile(subject, ("profiles", i), profile, object_at(written), gates, unknown_here)
+        checked = _CheckedProfile(subject, ("profiles", i), profile, object_at(written), gates, mismatches)
         yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
         yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))
         yield from ((WEIGHT_ZERO, problem) for problem in _find_zero_weights(checked))
@@ -79,14 +83,14 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _add_mismatch(path: Path, message: str, unknown_here: Iterable[VersionMismatch]) -> tuple[Path, str]:
-    """Return the path and message of an error.
+def _add_mismatch(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
+    """Return the path and message of an error, with a note if only another version has the field or plugin.
 
-    If only another version knows the field, the path leads to the field and the message names the version.
+    In this case the path leads to the exact field, and the message names the version.
     """
-    for unknown in unknown_here:
-        if unknown.path[: len(path)] == path and unknown.name in message:
-            return unknown.path, f"{message} ({unknown})"
+    for mismatch in mismatches:
+        if mismatch.path[: len(path)] == path and mismatch.name in message:
+            return mismatch.path, f"{message} ({mismatch})"
     return path, message
 
 
@@ -105,8 +109,8 @@ INVALID = _build_rule(
 OLD_VERSION = _build_rule(
     "cfg-old-version",
     ERROR,
-    "A version of the configuration that is no longer read",
-    "kube-scheduler does not start: v1beta2 went with 1.28, v1beta3 with 1.29.",
+    "An API version of the configuration that is no longer supported",
+    "kube-scheduler does not start: v1beta2 was removed in 1.28, v1beta3 in 1.29.",
     fix=f"Write apiVersion: {API_VERSION}",
 )
 
@@ -119,8 +123,8 @@ def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
         for point, preparing_point in state_points.items():
             if name in plugins_at[point] and name not in plugins_at[preparing_point]:
                 message = (
-                    f"{name} runs at {point} but not at {preparing_point}: it fails, and no pod that it concerns is "
-                    "scheduled"
+                    f"{name} runs at {point} but not at {preparing_point}: it fails for lack of its state, so pods "
+                    "that it applies to are not scheduled"
                 )
                 yield checked.subject.build_problem((*checked.path, "plugins", preparing_point), message)
 
@@ -128,14 +132,14 @@ def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
 WITHOUT_STATE = _build_rule(
     "cfg-without-state",
     ERROR,
-    "A plugin that is enabled without the point that prepares it",
-    "Its Filter or Score finds no state and fails every scheduling cycle.",
-    fix="Enable or disable the plugin at both points, best by multiPoint",
+    "A plugin that is not enabled at the point that prepares its state",
+    "Its Filter or Score finds no state, and every scheduling cycle fails.",
+    fix="Enable or disable the plugin at both points, preferably with multiPoint",
 )
 
 
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each disabled default plugin that is important."""
+    """Yield a problem for each disabled default plugin without which something goes wrong."""
     for plugin in list_default_plugins(checked.gates):
         declared = IN_TREE[plugin.name].plugin
         consequence = declared.without if declared else ""
@@ -146,9 +150,9 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
 DISABLED = _build_rule(
     "cfg-disabled-default",
     WARNING,
-    "A default plugin that nothing replaces is disabled",
-    "What it looks after is no longer looked after, and other components rely on it.",
-    fix="Enable it again, or make sure that a plugin of yours does its work",
+    "A default plugin is disabled and not replaced",
+    "Nothing does its work any more, and other components rely on it.",
+    fix="Enable it again, or make sure that one of your own plugins does its work",
 )
 
 
@@ -157,7 +161,7 @@ def _find_zero_weights(checked: _CheckedProfile) -> Iterator[Problem]:
     for point in ("multiPoint", "score"):
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             if object_at(plugin).get("weight") == 0:
-                message = f"weight 0 of {object_at(plugin).get('name')} counts as 1"
+                message = f"{object_at(plugin).get('name')} has weight 0, which counts as 1"
                 yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
 
 
@@ -165,7 +169,7 @@ WEIGHT_ZERO = _build_rule(
     "cfg-weight-zero",
     WARNING,
     "A weight of 0",
-    "0 does not switch a score off: it stands for the field being absent.",
+    "A weight of 0 does not switch a score off: it counts as a missing field, so the default of 1 applies.",
     fix="Disable the plugin at score instead",
 )
 
@@ -178,7 +182,7 @@ def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
-                _, message = _add_mismatch(path, f"there is no plugin {name} to disable", checked.unknown_here)
+                _, message = _add_mismatch(path, f"plugin {name} does not exist", checked.mismatches)
                 yield checked.subject.build_problem(path, message)
 
 
@@ -186,7 +190,7 @@ UNKNOWN = _build_rule(
     "cfg-unknown-plugin",
     WARNING,
     "A plugin that does not exist is disabled",
-    "kube-scheduler takes it without a word; the plugin that was meant still runs.",
+    "kube-scheduler accepts the entry silently, and the plugin that was meant still runs.",
     fix="Correct the name",
 )
 
@@ -198,11 +202,14 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
             if name in out_of_tree:
-                message = f"{name} is of kubernetes-sigs/scheduler-plugins: kube-scheduler does not start with it"
+                message = (
+                    f"{name} is a plugin of kubernetes-sigs/scheduler-plugins; the released kube-scheduler does not "
+                    "have it and does not start"
+                )
             elif name in checked.profile.foreign:
-                message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
+                message = f"{name} is not a plugin of the released kube-scheduler, which does not start with it"
                 for similar in get_close_matches(name, get_in_tree_plugins(checked.gates.minor), n=1, cutoff=0.8):
-                    message += f"; is {similar} meant?"
+                    message += f"; did you mean {similar}?"
             else:
                 continue
             yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
@@ -211,42 +218,40 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
 FOREIGN = _build_rule(
     "cfg-foreign-plugin",
     WARNING,
-    "A plugin that is not kube-scheduler's own",
-    "kube-scheduler as it is released does not start with it. A build that has it may; what it does is not replayed"
-    " unless kschedctl knows it, or a package registers it here.",
-    fix="Correct the name, or see that the scheduler that reads this has the plugin",
+    "A plugin that the released kube-scheduler does not have",
+    "The released kube-scheduler does not start with it. A build that contains the plugin does, but kschedctl replays "
+    "the plugin only if it knows it or a package registers it.",
+    fix="Correct the name, or make sure that the scheduler that reads this configuration contains the plugin",
 )
 
 
 def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for arguments of a plugin that is not enabled or that does not read them in this version."""
-    running = checked.profile.enabled_names.union(checked.profile.foreign)
+    enabled_plugins = checked.profile.enabled_names.union(checked.profile.foreign)
     for i, config in enumerate(array_at(checked.written, "pluginConfig")):
-        name, path = str(object_at(config).get("name")), (*checked.path, "pluginConfig", i)
-        unknown_args = [unknown for unknown in checked.unknown_here if unknown.path[: len(path)] == path]
-        if name not in running:
-            state = (
-                "is not enabled"
-                if name in get_in_tree_plugins(checked.gates.minor)
-                else "is not known, and not enabled"
-            )
-            _, message = _add_mismatch(path, f"arguments of {name}, which {state} in this profile", unknown_args)
+        name = str(object_at(config).get("name"))
+        path = (*checked.path, "pluginConfig", i)
+        mismatches = [mismatch for mismatch in checked.mismatches if mismatch.path[: len(path)] == path]
+        if name not in enabled_plugins:
+            is_known = name in get_in_tree_plugins(checked.gates.minor)
+            state = "is not enabled" if is_known else "is unknown and not enabled"
+            _, message = _add_mismatch(path, f"arguments of {name}, which {state} in this profile", mismatches)
             yield checked.subject.build_problem(path, message)
-        elif unknown_args:
-            yield checked.subject.build_problem(path, f"{unknown_args[0]}: this version does not look at them")
+        elif mismatches:
+            yield checked.subject.build_problem(path, f"{mismatches[0]}: this version ignores them")
 
 
 UNUSED_ARGS = _build_rule(
     "cfg-unused-args",
     WARNING,
-    "Arguments of a plugin that does not run, or has none in this version",
+    "Arguments of a plugin that is not enabled or has no arguments in this version",
     "They have no effect.",
     fix="Enable the plugin, or remove the arguments",
 )
 
 
 def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """Return how many feasible nodes kube-scheduler looks for in a cluster. A percentage of 0 is adaptive.
+    """Return how many feasible nodes kube-scheduler looks for. A percentage of 0 adapts to the number of nodes.
 
     Upstream: numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
 
@@ -255,7 +260,8 @@ def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
     """
     if nodes < MIN_FEASIBLE_NODES:
         return nodes
-    return max(nodes * (percentage or max(50 - nodes // 125, 5)) // 100, MIN_FEASIBLE_NODES)
+    adaptive_percentage = max(50 - nodes // 125, 5)
+    return max(nodes * (percentage or adaptive_percentage) // 100, MIN_FEASIBLE_NODES)
 
 
 def _find_unsuitable_percentages(
@@ -265,23 +271,22 @@ def _find_unsuitable_percentages(
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
-    usual = num_feasible_nodes_to_find(0, nodes)
+    default_count = num_feasible_nodes_to_find(0, nodes)
     for path, percentage in percentages:
         if not percentage:
             continue
-        wanted = num_feasible_nodes_to_find(percentage, nodes)
+        count = num_feasible_nodes_to_find(percentage, nodes)
         if nodes < MIN_FEASIBLE_NODES:
-            all_nodes = agreeing(nodes, "it is", "all of them are")
-            message = f"no effect: with {counted(nodes, 'node')} {all_nodes} looked at"
+            message = f"no effect: clusters of fewer than {MIN_FEASIBLE_NODES} nodes are always searched in full"
         elif nodes * percentage // 100 < MIN_FEASIBLE_NODES:
             message = (
-                f"{percentage} % of {counted(nodes, 'node')} are fewer than {MIN_FEASIBLE_NODES}, so {wanted} are "
-                "looked for"
+                f"{percentage}% of {counted(nodes, 'node')} is less than the minimum of {MIN_FEASIBLE_NODES}, which "
+                "applies instead"
             )
-        elif wanted > 2 * usual and nodes > 1000:
+        elif count > 2 * default_count and nodes > 1000:
             message = (
-                f"{wanted:,} of {counted(nodes, 'feasible node')} are looked for, by default {usual:,}: "
-                "scheduling is slower"
+                f"the scheduler looks for {counted(count, 'feasible node')} instead of {default_count:,} by default, "
+                "which slows scheduling down"
             )
         else:
             continue
@@ -291,8 +296,8 @@ def _find_unsuitable_percentages(
 PERCENTAGE = _build_rule(
     "cfg-percentage",
     NOTE,
-    "percentageOfNodesToScore that does not suit the size of the cluster",
-    "Fewer than 100 nodes are never looked for; a high percentage slows a large cluster down.",
-    fix="Leave it out, then it follows the size of the cluster",
+    "percentageOfNodesToScore does not suit the size of the cluster",
+    "The scheduler never looks for fewer than 100 feasible nodes; a high percentage slows it down in a large cluster.",
+    fix="Leave the field out, so that the percentage adapts to the size of the cluster",
     source=TUNING,
 )

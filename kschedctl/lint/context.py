@@ -74,9 +74,9 @@ class LintContext:
     gates: FeatureGates = field(default_factory=FeatureGates)
     """The version of Kubernetes that the objects are linted for, and its feature gates."""
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
-    """Kinds that rules asked for and that were not fully read."""
+    """Kinds that rules needed and that were not fully read."""
     variants: Variants = field(default_factory=lambda: Variants(()))
-    """Which manifests can be in one cluster."""
+    """The alternatives among the manifests, which cannot be in one cluster."""
     unreadable: tuple[Problem, ...] = ()
     """Problems of files that cannot be parsed."""
     passed_over: tuple[PassedOver, ...] = ()
@@ -86,17 +86,17 @@ class LintContext:
     is_self_described: bool = False
     """Whether the cluster is described by the linted manifests themselves."""
     stored_manifests: Mapping[Owner, JsonObject] = field(default_factory=dict)
-    """Workloads of the cluster, as its files hold them."""
+    """The manifests of the cluster's workloads in its files."""
     applied_sets: AppliedSets = field(default_factory=lambda: NO_SETS)
     """The sets in which each object is applied."""
     enclosing: LintContext | None = None
-    """The context of all sets, if this one is of a single set."""
+    """The context of all sets, or None unless this context is restricted to a single set."""
     instance_types: InstanceTypeCatalog | None = None
     """The instance types that Karpenter may launch, or None if they are not known."""
     _set_contexts: dict[AppliedSet, LintContext] = field(default_factory=dict, init=False)
     _selected: dict[tuple[str, Selector], list[Workload]] = field(default_factory=dict, init=False)
-    _beside: dict[tuple[Subject, str, Selector], list[Workload]] = field(default_factory=dict, init=False)
-    _named: dict[tuple[str, str], set[str]] = field(default_factory=dict, init=False)
+    _coexisting: dict[tuple[Subject, str, Selector], list[Workload]] = field(default_factory=dict, init=False)
+    _names: dict[tuple[str, str], set[str]] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_manifests(
@@ -109,21 +109,32 @@ class LintContext:
     ) -> LintContext:
         """Build the context of manifests and the cluster that they are applied to.
 
-        ``gates`` counts without a cluster. Objects without a namespace go to ``namespace``, or, if that is empty, to
-        the namespace of their Helm release. ``get_sets`` returns the sets in which what was read at a place is applied.
-        Without it, all objects are one set.
+        ``gates`` is only used without a cluster. Objects without a namespace go to ``namespace``, or, if that is empty,
+        to the namespace of their Helm release. ``get_sets`` returns the sets in which the objects at a place are
+        applied. Without it, all objects are one set. Documents without a kind are left out.
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
-        releases = {} if namespace else find_release_namespaces(located)
+        release_namespaces = {} if namespace else find_release_namespaces(located)
         objects = ManifestObjects()
         for document, place in located:
-            objects.add(build_subject(document, place, namespace or releases.get(get_release(place), "")))
-        subjects, invalid = tuple(objects.subjects), tuple(objects.invalid)
-        sets = {s: get_sets(s.location) for s in subjects if s.location} if get_sets else NO_SETS
-        variants = Variants(subjects, sets)
-        scaled = objects.apply_autoscalers(variants)
-        gates = _get_gates(cluster) if cluster else gates or FeatureGates()
-        return cls(scaled, objects.by_kind, cluster, invalid, subjects, gates, variants=variants, applied_sets=sets)
+            default_namespace = namespace or release_namespaces.get(get_release(place), "")
+            objects.add(build_subject(document, place, default_namespace))
+
+        subjects = tuple(objects.subjects)
+        applied_sets = NO_SETS
+        if get_sets is not None:
+            applied_sets = {subject: get_sets(subject.location) for subject in subjects if subject.location}
+        variants = Variants(subjects, applied_sets)
+        return cls(
+            objects.apply_autoscalers(variants),
+            objects.by_kind,
+            cluster,
+            tuple(objects.invalid),
+            subjects,
+            _get_gates(cluster) if cluster else gates or FeatureGates(),
+            variants=variants,
+            applied_sets=applied_sets,
+        )
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> LintContext:
@@ -174,7 +185,7 @@ class LintContext:
 
     @property
     def objects(self) -> Iterator[Subject]:
-        """Return all linted objects."""
+        """All linted objects: the manifests, or the workloads and typed objects of a cluster."""
         if self.subjects:
             return iter(self.subjects)
         items = (item.subject for of_kind in self.items.values() for item in of_kind)
@@ -182,56 +193,64 @@ class LintContext:
 
     @cached_property
     def validation_options(self) -> ValidationOptions:
-        """Return the options of the API server's validation."""
+        """Return the options of the API server's validation in the linted version."""
         return build_validation_options(self.gates)
 
     @cached_property
     def facts(self) -> ClusterFacts:
-        """Return facts about the cluster's nodes and pods. Only for rules that need a cluster."""
+        """Return facts about the cluster's nodes and pods, with the linted PriorityClasses.
+
+        Only rules that need a cluster may use them.
+        """
         assert self.cluster is not None
         if self.enclosing is not None:
             return self.enclosing.facts
-        return ClusterFacts(
-            self.cluster.with_objects({"PriorityClass": [i.value for i in self.list_linted(api.PriorityClass)]})
-        )
+        linted_classes = [item.value for item in self.list_linted(api.PriorityClass)]
+        return ClusterFacts(self.cluster.with_objects({"PriorityClass": linted_classes}))
 
     @cached_property
     def pool_types(self) -> PoolTypeCatalog | None:
         """Return the instance types that NodePools may launch, or None if no types were given.
 
-        In that case the gap is recorded.
+        In the latter case, their absence is recorded in ``gaps``.
         """
         if self.enclosing is not None:
             return self.enclosing.pool_types
         if self.instance_types is None:
             self.gaps[INSTANCE_TYPES] = Gap("were not given (--instance-types): EC2's are judged by name alone")
-        return None if self.instance_types is None else PoolTypeCatalog(self.instance_types, self.cluster)
+            return None
+        return PoolTypeCatalog(self.instance_types, self.cluster)
 
     def list_linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """Return the linted objects of a kind."""
         return self.items.get(kind, ())
 
     def list_all(self, kind: type[N]) -> list[N]:
-        """Return the linted objects of a kind, and the cluster's objects of other names."""
+        """Return the linted objects of a kind, then the cluster's objects that no linted object replaces."""
         linted = [item.value for item in self.list_linted(kind)]
-        linted_names = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
-        in_cluster: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
-        not_linted = [o for o in in_cluster if (o.metadata.namespace or "default", o.metadata.name) not in linted_names]
-        return linted + not_linted
+        linted_names = {_get_full_name(obj) for obj in linted}
+        cluster_objects: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
+        return linted + [obj for obj in cluster_objects if _get_full_name(obj) not in linted_names]
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
-        """Return the linted objects of a kind, and the cluster's objects of other names, with their subjects."""
+        """Return the same objects as `list_all`, each with its subject."""
         linted = self.list_linted(kind)
         return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
         """Return whether all objects of these kinds were read, so that an object that was not read does not exist.
 
-        Records the kinds that were not fully read in ``gaps``.
+        Records the kinds that were not fully read in ``gaps``. True without a cluster.
         """
-        gaps = {kind: gap for kind in kinds if self.cluster and (gap := self.cluster.gap(kind))}
-        self.gaps.update(gaps)
-        return not gaps
+        if self.cluster is None:
+            return True
+        all_read = True
+        for kind in kinds:
+            gap = self.cluster.gap(kind)
+            if gap:
+                self.gaps[kind] = gap
+                all_read = False
+        return all_read
 
     def may_have_unknown_pods(self, namespaces: Iterable[str]) -> bool:
         """Return whether custom resources among the manifests may create pods in one of the namespaces."""
@@ -243,7 +262,7 @@ class LintContext:
         return [subject for subject in self.subjects if may_create_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
-        """Return the controller that creates an object of the cluster, or "" if none is known."""
+        """Name the topmost controller that creates an object of the cluster, or return "" if none is known."""
         return self._topmost_owners.describe(subject) if self._topmost_owners else ""
 
     @cached_property
@@ -253,11 +272,11 @@ class LintContext:
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """Return the PriorityClasses by name, the system's included."""
+        """Return the PriorityClasses by name, including those of the system."""
         return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all(api.PriorityClass))}
 
     def get_priority(self, workload: Workload) -> int:
-        """Return the priority of the workload's new pods."""
+        """Return the priority of the workload's new pods, or 0 if its class does not exist."""
         if workload.spec.priority is not None:
             return workload.spec.priority
         if workload.spec.priority_class_name:
@@ -276,7 +295,7 @@ class LintContext:
         return _group_pairs((workload.namespace, workload) for workload in self.workloads)
 
     def select_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
-        """Return the linted workloads of a namespace whose pods a selector matches."""
+        """Return the linted workloads of a namespace with pods that a selector matches."""
         if (namespace, selector) not in self._selected:
             self._selected[namespace, selector] = self._find_matching_workloads(namespace, selector)
         return self._selected[namespace, selector]
@@ -287,34 +306,32 @@ class LintContext:
         if not self.variants:
             return selected
         key = subject, namespace, selector
-        if key not in self._beside:
-            self._beside[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
-        return self._beside[key]
+        if key not in self._coexisting:
+            self._coexisting[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
+        return self._coexisting[key]
 
     def iter_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
-        """Yield each linted PodDisruptionBudget with the workloads that it selects."""
+        """Yield each linted PodDisruptionBudget with the workloads that it selects, none if its selector is invalid."""
         for subject, budget in self.list_linted(api.PodDisruptionBudget):
-            selector, namespace = compile_selector(budget.spec.selector), subject.namespace or "default"
-            yield (
-                subject,
-                budget,
-                [] if selector is None else self.select_coexisting_workloads(subject, namespace, selector),
-            )
+            selector = compile_selector(budget.spec.selector)
+            workloads: list[Workload] = []
+            if selector is not None:
+                workloads = self.select_coexisting_workloads(subject, subject.namespace or "default", selector)
+            yield subject, budget, workloads
 
     def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
-        """Return whether two objects go to the same namespace.
+        """Return whether two objects go to the same namespace of one cluster.
 
-        Objects that name no namespace go to the same one if the folder of one is inside that of the other.
+        If a manifest names no namespace, it does so only if the folder of one manifest contains the other's.
         """
-        if (first.namespace or "default") != (second.namespace or "default") or not self.variants.can_coexist(
-            first, second
-        ):
+        if (first.namespace or "default") != (second.namespace or "default"):
+            return False
+        if not self.variants.can_coexist(first, second):
             return False
         if first.location is None or second.location is None or (first.namespace and second.namespace):
             return True
-        first_folder, second_folder = (
-            f"{posixpath.dirname(place.file)}/" for place in (first.location, second.location)
-        )
+        first_folder = f"{posixpath.dirname(first.location.file)}/"
+        second_folder = f"{posixpath.dirname(second.location.file)}/"
         return first_folder.startswith(second_folder) or second_folder.startswith(first_folder)
 
     def list_coexisting_names(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
@@ -329,26 +346,32 @@ class LintContext:
         return coexisting | self._list_cluster_names(kind, namespace)
 
     def _list_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of a kind in a namespace of the manifests and the cluster."""
-        if (kind, namespace) not in self._named:
-            names = {subject.name for subject in self._subjects_by_kind.get((kind, namespace), ())}
-            self._named[kind, namespace] = names | self._list_cluster_names(kind, namespace)
-        return self._named[kind, namespace]
+        """Return the names of the objects of a kind in a namespace of the manifests and the cluster."""
+        if (kind, namespace) not in self._names:
+            manifest_names = {subject.name for subject in self._subjects_by_kind.get((kind, namespace), ())}
+            self._names[kind, namespace] = manifest_names | self._list_cluster_names(kind, namespace)
+        return self._names[kind, namespace]
 
     def _list_cluster_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of a kind in a namespace of the cluster."""
-        objects = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
-        return {o.metadata.name for o in objects if not namespace or o.metadata.namespace == namespace}
+        """Return the names of the cluster's objects of a kind in a namespace, or in all if it is empty."""
+        if self.cluster is None or kind not in FIELDS:
+            return set()
+        objects = getattr(self.cluster, FIELDS[kind], ())
+        return {obj.metadata.name for obj in objects if not namespace or obj.metadata.namespace == namespace}
 
     def list_manifest_names(self, kind: str) -> set[str]:
-        """Return the names of a kind in any namespace of the manifests."""
+        """Return the names of the manifests of a kind in any namespace."""
         return {
-            subject.name for (other, _), named in self._subjects_by_kind.items() if other == kind for subject in named
+            subject.name
+            for (subject_kind, _), subjects in self._subjects_by_kind.items()
+            if subject_kind == kind
+            for subject in subjects
         }
 
     def find_namespaces(self, kind: str, name: str) -> list[str]:
-        """Return the namespaces in which the manifests have an object of this kind and name."""
-        return [space for (k, space) in self._subjects_by_kind if k == kind and name in self._list_names(kind, space)]
+        """Return the namespaces with manifests of a kind in which an object of this kind and name exists."""
+        namespaces = [namespace for subject_kind, namespace in self._subjects_by_kind if subject_kind == kind]
+        return [namespace for namespace in namespaces if name in self._list_names(kind, namespace)]
 
     @cached_property
     def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:
@@ -363,11 +386,11 @@ class LintContext:
         return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
     def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
-        """Find the workloads of a namespace that a selector matches, looked up by a label if the selector names one."""
+        """Find the workloads of a namespace that a selector matches."""
         requirement = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
         if requirement is None:
             candidates = self.workloads_by_namespace.get(namespace, [])
-        else:
+        else:  # an index by label is faster than a search through all workloads
             labels = [(namespace, requirement.key, value) for value in requirement.values]
             candidates = [workload for label in labels for workload in self._workloads_by_label.get(label, ())]
         return [workload for workload in candidates if selector.matches(workload.labels)]
@@ -378,13 +401,16 @@ class LintContext:
         return _group_pairs(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
 
     def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
-        """Yield each known PersistentVolumeClaim of a workload with the index of its volume."""
+        """Yield each existing PersistentVolumeClaim of a workload with the index of its volume.
+
+        A linted claim takes precedence over the cluster's claim of the same name.
+        """
         for i, volume in enumerate(workload.spec.volumes):
             if volume.persistent_volume_claim is None:
                 continue
             key = workload.namespace, volume.persistent_volume_claim.claim_name
-            coexisting = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
-            claim = coexisting[0] if coexisting else self._cluster_claims.get(key)
+            linted_claims = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
+            claim = linted_claims[0] if linted_claims else self._cluster_claims.get(key)
             if claim is not None:
                 yield i, claim
 
@@ -402,11 +428,16 @@ class LintContext:
 
 
 def _group_pairs(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return the values of each key, in order."""
+    """Group pairs by key: return the list of values of each key, in the order of the pairs."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def _get_full_name(obj: WithMetadata) -> tuple[str, str]:
+    """Return the namespace and name of an object. No namespace counts as ``default``."""
+    return obj.metadata.namespace or "default", obj.metadata.name
 
 
 def _to_typed_object(value: N) -> TypedObject[N]:

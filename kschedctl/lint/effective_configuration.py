@@ -1,4 +1,4 @@
-"""The configuration in effect with the origin of each part, and all errors that kube-scheduler would report."""
+"""The effective configuration with the origin of each part, and all errors that kube-scheduler would report."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class EffectiveConfiguration(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number and names of the profiles, and the version that reads them."""
         names = ", ".join(profile.scheduler_name for profile in self.profiles)
-        of_version = f"as kube-scheduler {self.kube_version} takes it" if self.kube_version else ""
-        return counted(len(self.profiles), "profile"), f"({names})", of_version
+        reader = f"as kube-scheduler {self.kube_version} reads it" if self.kube_version else ""
+        return counted(len(self.profiles), "profile"), f"({names})", reader
 
 
 RUN_ORDER = (
@@ -97,15 +97,15 @@ RUN_ORDER = (
 
 
 def build_effective_configuration(document: JsonObject | None, gates: FeatureGates) -> EffectiveConfiguration:
-    """Build the configuration in effect. ``document`` is the written one, or None for the defaults.
+    """Build the effective form of a configuration document, or of the defaults if it is None.
 
     Raises ConfigurationError, ThirdPartyError.
     """
     configuration = load_with_registered_plugins(document, gates)
-    written = array_at(document, "profiles") or ({},)
+    written_profiles = array_at(document, "profiles") or ({},)
     profiles = (
         _build_profile(profile, written_profile, configuration.percentage_of_nodes_to_score)
-        for profile, written_profile in zip(configuration.profiles.values(), written, strict=True)
+        for profile, written_profile in zip(configuration.profiles.values(), written_profiles, strict=True)
     )
     return EffectiveConfiguration(
         tuple(profiles),
@@ -114,38 +114,46 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
         configuration.pod_max_backoff_seconds,
         tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
-        ignored=tuple(f"{format_path(other.path)}: {other}" for other in list_unknown_to_version(document, gates)),
+        ignored=tuple(
+            f"{format_path(mismatch.path)}: {mismatch}" for mismatch in list_unknown_to_version(document, gates)
+        ),
     )
 
 
-def _build_profile(profile: Profile, written: object, percentage: int) -> EffectiveProfile:
-    """Build the effective profile. ``written`` is the profile in the document."""
-    with_own_args = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
+def _build_profile(profile: Profile, written: object, default_percentage: int) -> EffectiveProfile:
+    """Build the effective form of a profile.
+
+    ``written`` is the profile in the document. ``default_percentage`` is the percentageOfNodesToScore of profiles that
+    set none.
+    """
+    configured_plugins = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
-        EffectiveArgs(name, "pluginConfig" if name in with_own_args else "default", _to_plain(value))
+        EffectiveArgs(name, "pluginConfig" if name in configured_plugins else "default", _to_plain(value))
         for name, value in sorted(profile.args.items())
     )
     points = (EffectivePoint(point, _list_plugins(profile, point)) for point in RUN_ORDER if profile.plugins[point])
-    percentage_here = profile.percentage_of_nodes_to_score
-    return EffectiveProfile(
-        profile.scheduler_name, percentage if percentage_here is None else percentage_here, tuple(points), tuple(args)
-    )
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = default_percentage
+    return EffectiveProfile(profile.scheduler_name, percentage, tuple(points), tuple(args))
 
 
 def _to_plain(value: object) -> object:
-    """Convert arguments, defaults included, to plain values without nulls."""
+    """Convert the arguments of a plugin to JSON values, without null fields and secrets."""
     if isinstance(value, msgspec.Struct):
         fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
         return {name: _to_plain(item) for name, item in fields if item is not None}
     if isinstance(value, GoDuration):
         return f"{value:g}s"
-    if isinstance(value, Mapping):  # of a plugin that is not in-tree
+    if isinstance(value, Mapping):  # arguments of a plugin that is not in-tree
         return redact_secrets(value)
-    return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_to_plain(item) for item in value]
+    return value
 
 
 def _list_plugins(profile: Profile, point: str) -> tuple[EffectivePlugin, ...]:
-    """Return the plugins of a profile at an extension point, in order."""
+    """Return the plugins of a profile at an extension point, in the order in which they run."""
     weights = {"score": profile.weights, "placementScore": profile.placement_weights}.get(point, {})
     return tuple(
         EffectivePlugin(name, profile.origins[point][name], weights.get(name)) for name in profile.plugins[point]
@@ -155,7 +163,7 @@ def _list_plugins(profile: Profile, point: str) -> tuple[EffectivePlugin, ...]:
 ConfigurationFault = tuple[Path, str]
 """The path of a field and what is wrong with it."""
 MAX_ERRORS = 100
-"""How many errors of one kind are collected."""
+"""The maximum number of errors that are collected."""
 _UNKNOWN = re.compile(r'(?:decoding \.(\S+): [^"]*?)?unknown field "([^"]*)"')
 _STRICT = "strict decoding error"
 
@@ -170,23 +178,23 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
 
     Plugins that a package registers are left out.
     """
-    registered = find_registered_plugins(other_builds=True)
-    return [
-        other for other in validation.iter_version_mismatches(document, gates.minor) if other.name not in registered
-    ]
+    registered_plugins = find_registered_plugins(other_builds=True)
+    mismatches = validation.iter_version_mismatches(document, gates.minor)
+    return [mismatch for mismatch in mismatches if mismatch.name not in registered_plugins]
 
 
 def find_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
     """Find all errors that kube-scheduler would report for a configuration.
 
-    Errors of types and names come before errors of values. Only without them are profiles tried, which may not start.
-    Raises ThirdPartyError.
+    Errors in types and field names come before errors in values. If there are neither, each profile is tried, since it
+    may still fail to start. Raises ThirdPartyError.
     """
     errors: list[ConfigurationFault] = []
     while len(errors) < MAX_ERRORS:
         try:
             parsed = parse_document(document, gates.minor)
         except ConfigurationError as error:
+            # Decoding stops at the first wrong type, so remove the faulty fields and decode again.
             decoding_errors = list(_iter_decoding_errors(error))
             errors += decoding_errors
             reduced = _remove_fields(document, [path for path, _ in decoding_errors])
@@ -201,27 +209,27 @@ def find_errors(document: JsonObject, gates: FeatureGates) -> list[Configuration
 
 
 def format_error(error: ConfigurationError) -> str:
-    """Return the error in kube-scheduler's words, without our hint."""
+    """Format an error in kube-scheduler's words, without our hint."""
     return f"{error.where}: {error.what}" if error.where else error.what
 
 
 def parse_error_path(message: str) -> Path:
-    """Return the first field that an error of kube-scheduler names, or ().
+    """Return the path of the first field that an error of kube-scheduler names, or () if it names none.
 
     >>> parse_error_path('profiles[0].schedulerName: Required value'), parse_error_path("parallelism: Invalid value: 0")
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
-    named = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    return split_path(named[0]) if named else ()
+    match = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
+    return split_path(match[0]) if match else ()
 
 
 def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFault]:
-    """Yield an error for each unknown field of a document, or the error about a field of a wrong type."""
+    """Yield an error for each unknown field that a decoding error names, or else the error about a wrong type."""
     if _STRICT not in error.what:
         yield split_path(error.where) or parse_error_path(str(error)), str(error)
         return
-    for within, field in _UNKNOWN.findall(error.what):
-        path = f"{within}.args.{field}" if within else field
+    for plugin_config, field in _UNKNOWN.findall(error.what):
+        path = f"{plugin_config}.args.{field}" if plugin_config else field
         yield split_path(path), f'{_STRICT}: unknown field "{path}"'
 
 
@@ -235,7 +243,7 @@ def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[
 
 
 def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
-    """Return the document without the fields."""
+    """Return a copy of the document without the fields, or the document itself if nothing would remain."""
     for path in sorted(paths, key=str, reverse=True):  # later items of a list first
         document = _remove_field(document, path) or document
     return document

@@ -34,7 +34,11 @@ def lint(
 
 
 def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
-    """Return all problems, those of reading the files included, each with its rule."""
+    """Return all problems, each with its rule.
+
+    They include invalid objects, unreadable files and faulty ignore annotations, in that order, before the problems
+    that ``rules`` find.
+    """
     problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
@@ -46,20 +50,26 @@ def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rul
 def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
     """Yield the problems that a rule finds both among all linted objects and within a set that is applied together.
 
-    A problem of all objects that no set has, such as two budgets that select one pod, is in no cluster. A problem of a
-    set only, such as a missing name, may be solved by another set.
+    A problem that only all objects together have, such as two budgets that select one pod, does not occur in any
+    cluster. A problem that only a set has, such as a missing name, may be solved by another set. Problems of objects in
+    no set are all reported.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:
         yield from problems
         return
+
     fields = {(problem.subject, problem.path) for problem in problems}
-    sets = {id(applied): applied for problem in problems for applied in context.iter_set_contexts(problem.subject)}
-    reporting_set: dict[tuple[Subject, Path], int] = {}
-    for set_id, applied in sets.items():
-        for problem in rule.check(applied):
+    set_contexts = {
+        id(set_context): set_context
+        for problem in problems
+        for set_context in context.iter_set_contexts(problem.subject)
+    }
+    reporting_sets: dict[tuple[Subject, Path], int] = {}  # only the first set with a problem at a field reports it
+    for set_id, set_context in set_contexts.items():
+        for problem in rule.check(set_context):
             field = problem.subject, problem.path
-            if field in fields and reporting_set.setdefault(field, set_id) == set_id:
+            if field in fields and reporting_sets.setdefault(field, set_id) == set_id:
                 yield problem
     yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
@@ -71,11 +81,14 @@ def build_findings(
     reporting: Reporting = REPORT_EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """Build the report of these problems, reduced to the objects in scope."""
-    in_scope = scope.build_filter(context)
-    checked = sum(map(in_scope, context.objects))
-    reported = [(rule, problem) for rule, problem in problems if in_scope(problem.subject)]
-    report = build_report(reported, checked, reporting, context.find_creator)
+    """Build the report of these problems, reduced to the objects in scope.
+
+    It also says how many rules were run, which kinds were not fully read, and which files were skipped.
+    """
+    is_in_scope = scope.build_filter(context)
+    checked_count = sum(map(is_in_scope, context.objects))
+    problems_in_scope = [(rule, problem) for rule, problem in problems if is_in_scope(problem.subject)]
+    report = build_report(problems_in_scope, checked_count, reporting, context.find_creator)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in context.gaps.items())
     return msgspec.structs.replace(
         report, rules_run=len(_select_runnable(context, rules)), unknown=unknown, passed_over=context.passed_over
@@ -91,15 +104,15 @@ def _select_runnable(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
 def choose_rules(
     select: Iterable[str], ignore: Iterable[str], profile: RuleProfile = RuleProfile.ALL, additional: Iterable[str] = ()
 ) -> list[Rule]:
-    """Return the selected rules, or else those of the profile, without the ignored ones.
+    """Return the selected rules, or else the rules of the profile, without the ignored ones.
 
-    ``select`` and ``ignore`` are rule ids or patterns. ``additional`` rules are added to those of the profile. Raises
-    UsageError for unknown ids.
+    ``select`` and ``ignore`` are rule ids or patterns. ``additional`` are ids of rules to add to those of the profile.
+    Raises UsageError for a pattern that no rule matches.
     """
     select, ignore, additional = tuple(select), tuple(ignore), tuple(additional)
     check_rules_exist((*select, *ignore), RULES)
-    if select or profile is RuleProfile.ALL:
-        chosen = [rule for rule in RULES if not select or matches_rule(rule.id, select)]
+    if select:
+        chosen = [rule for rule in RULES if matches_rule(rule.id, select)]
     else:
         chosen = [rule for rule in RULES if rule.profile.rank <= profile.rank or rule.id in additional]
     return [rule for rule in chosen if not matches_rule(rule.id, ignore)]
@@ -111,7 +124,7 @@ def check_rules_exist(
     """Raise UsageError for a pattern that no rule matches."""
     for pattern in patterns:
         if not any(matches_rule(rule.id, (pattern,)) for rule in rules):
-            raise UsageError(f'no rule "{pattern}"', hint="kschedctl lint rules lists them")
+            raise UsageError(f'no rule is named "{pattern}"', hint="kschedctl lint rules lists them")
 
 
 def get_rule(rule_id: str) -> Rule:
@@ -119,15 +132,16 @@ def get_rule(rule_id: str) -> Rule:
     for rule in RULES:
         if rule.id == rule_id:
             return rule
-    raise UsageError(f'no rule "{rule_id}"', hint="kschedctl lint rules lists them")
+    raise UsageError(f'no rule is named "{rule_id}"', hint="kschedctl lint rules lists them")
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Add a note to the problem if its advice is a field that the linted version does not have."""
+    """Return the problem, with a note in its advice if that is a field that the linted version does not have."""
     field = rule.advised_field
-    if field is None or not (needs := field.describe_requirement(context.gates)):
+    requirement = field.describe_requirement(context.gates) if field else ""
+    if field is None or not requirement:
         return problem
-    return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {needs})")
+    return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {requirement})")
 
 
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -152,7 +166,7 @@ class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
     kube_version: str | None = None
     """The version of Kubernetes that files are linted for unless the command line names one."""
     together: tuple[tuple[str, ...], ...] = ()
-    """Lists of paths; what is under the paths of a list goes to one cluster."""
+    """Lists of paths. The manifests under the paths of a list go to one cluster."""
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -162,12 +176,13 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 
 
 def parse_settings(document: object, file: str) -> ProjectSettings:
-    """Return the settings in a parsed document. Raises InputError that names the field."""
+    """Convert a parsed document to settings. Raises InputError, which names the faulty field."""
     try:
         settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
         message, _, field = str(error).replace("`", "").partition(" - at $.")
-        raise InputError(message[:1].lower() + message[1:], where=f"{file}, {field}" if field else file) from None
+        where = f"{file}, {field}" if field else file
+        raise InputError(message[:1].lower() + message[1:], where=where) from None
     if settings.lint.kube_version is not None:
         try:
             KubeVersion.parse_supported(settings.lint.kube_version)
@@ -177,5 +192,5 @@ def parse_settings(document: object, file: str) -> ProjectSettings:
 
 
 def build_settings_schema() -> dict[str, object]:
-    """Return the JSON Schema (2020-12) of .kschedctl.yaml."""
+    """Build the JSON Schema (2020-12) of .kschedctl.yaml."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ProjectSettings)}

@@ -1,4 +1,4 @@
-"""The report of problems: which objects and problems are in it, how severe they are, and in which order."""
+"""The report of the problems that rules find: their selection, severity and order, and the merging of repeated ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from kschedctl.lint.suppression import (
     find_ignore_reason,
 )
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
+from kschedctl.text.counts import counted
 
 
 @dataclass(frozen=True)
 class Reporting:
-    """What to report of the problems that rules find."""
+    """Settings for which problems are reported, and with which severity."""
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
     """Severities that replace those of rules, by rule id."""
@@ -38,7 +39,7 @@ class Reporting:
     """Whether repeated findings are reported once per object, namespace or variant."""
 
     def get_severity(self, rule: Rule) -> Severity:
-        """Return the severity of a rule's findings."""
+        """Return the severity of a rule's findings: that of the settings, or else the rule's own."""
         return self.severities.get(rule.id, rule.severity)
 
 
@@ -51,10 +52,13 @@ def build_report(
     reporting: Reporting = REPORT_EVERYTHING,
     find_creator: Callable[[Subject], str] = lambda subject: "",
 ) -> Findings:
-    """Build the report of these problems without suppressed findings and those of the baseline.
+    """Build the report of these problems, with the most severe ones first.
 
-    ``find_creator`` returns what creates an object and so has to be changed instead of it, or "".
+    Suppressed findings are listed separately. Findings of the baseline, below the lowest severity or, if condensed,
+    repeated are only counted. ``find_creator`` names the controller that creates an object and so has to be changed
+    instead of it, or returns "".
     """
+    # Apply the ignores of annotations and settings.
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     rules: dict[str, Rule] = {}
@@ -67,20 +71,23 @@ def build_report(
             suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
         else:
             findings.append(finding)
-    findings = _merge_builds(sorted(findings, key=_severity_sort_key))
-    new = drop_baseline_findings(findings, reporting.baseline)
-    severe = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
+
+    # Reduce the findings step by step.
+    merged = _merge_builds(sorted(findings, key=_severity_sort_key))
+    new = drop_baseline_findings(merged, reporting.baseline)
+    severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
     reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
-    shown_rules = {finding.rule for finding in reported}
+
+    reported_rules = {finding.rule for finding in reported}
     return Findings(
         checked=checked_count,
         rules_run=0,
         findings=reported,
         rules=tuple(
-            _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in shown_rules
+            _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in reported_rules
         ),
         suppressed=tuple(suppressed),
-        known=len(findings) - len(new),
+        known=len(merged) - len(new),
         below=len(new) - len(severe),
         alike=len(severe) - len(reported),
     )
@@ -100,38 +107,49 @@ def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
 
 
 def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
-    """Build the finding of a problem. ``owner`` is what has to be changed instead of the object, or ""."""
-    subject, path = problem.subject, format_path(problem.path)
-    line, column = subject.location.locate(problem.path) if subject.location else (0, 0)
-    file = subject.location.find_file(problem.path) if subject.location else ""
+    """Build the finding of a problem. ``owner`` is the controller to change instead of the object, or ""."""
+    subject, location = problem.subject, problem.subject.location
+    file, line, column = "", 0, 0
+    builds: tuple[str, ...] = ()
+    if location is not None:
+        file = location.find_file(problem.path)
+        line, column = location.locate(problem.path)
+        if location.build:
+            builds = (location.build,)
+    fix = problem.fix or rule.fix
+    if owner:
+        fix += f", in {owner}, which creates this {subject.kind}"
     return Finding(
         rule=rule.id,
         severity=severity,
         object=str(subject),
         namespace=subject.namespace,
-        path=path,
+        path=format_path(problem.path),
         message=problem.message,
-        fix=(problem.fix or rule.fix) + (f", in {owner}, which makes this {subject.kind}" if owner else ""),
+        fix=fix,
         fingerprint=build_fingerprint(rule.id, subject, problem.path),
         owner=owner,
         file=file,
         line=line,
         column=column,
-        builds=(subject.location.build,) if subject.location and subject.location.build else (),
+        builds=builds,
     )
 
 
 def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge findings at the same location that come from different builds."""
+    """Merge findings of a rule at the same location that come from different builds.
+
+    Findings that come from the same build, or from none, are different problems.
+    """
     groups: list[list[Finding]] = []
-    groups_at: dict[tuple[object, ...], list[list[Finding]]] = {}
+    groups_by_location: dict[tuple[object, ...], list[list[Finding]]] = {}
     for finding in findings:
         location = finding.rule, finding.file, finding.line, finding.column, finding.path
-        candidates = groups_at.setdefault(location, [])
+        candidates = groups_by_location.setdefault(location, [])
         group = None
-        if finding.builds:  # findings of one build are different problems
-            without_build = (g for g in candidates if all(member.builds != finding.builds for member in g))
-            group = next(without_build, None)
+        if finding.builds:
+            other_builds = (g for g in candidates if all(member.builds != finding.builds for member in g))
+            group = next(other_builds, None)
         if group is None:
             group = []
             groups.append(group)
@@ -141,12 +159,13 @@ def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _merge_group(group: Sequence[Finding]) -> Finding:
-    """Merge a group into its first finding, with the builds of all and a note on the other builds."""
-    first, other_count = group[0], len(group) - 1
+    """Merge a group into its first finding, with all builds, and with a note on the other builds if there are any."""
+    first = group[0]
+    other_count = len(group) - 1
     if not other_count:
         return first
     builds = tuple(build for finding in group for build in finding.builds)
-    message = f"{first.message} (so in {other_count} other build{'s' * (other_count > 1)})"
+    message = f"{first.message} (also in {counted(other_count, 'other build')})"
     return replace(first, message=message, builds=builds)
 
 
@@ -164,48 +183,54 @@ def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tup
 
 
 def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding of each of these rules in a namespace, with the number of the others.
+    """Keep only the first finding of each of these rules in a namespace, with a note on the number of dropped ones.
 
-    Objects without a namespace form a group of their own.
+    Objects without a namespace form a group of their own. Findings of other rules are all kept.
     """
     findings = tuple(findings)
     group_sizes = Counter((finding.rule, finding.namespace) for finding in findings)
-    reported: set[tuple[str, str]] = set()
+    reported_groups: set[tuple[str, str]] = set()
     result = []
     for finding in findings:
         group = finding.rule, finding.namespace
         if finding.rule not in rule_ids:
             result.append(finding)
-        elif group not in reported:
-            reported.add(group)
+        elif group not in reported_groups:
+            reported_groups.add(group)
             result.append(_add_count(finding, group_sizes[group] - 1))
     return tuple(result)
 
 
 def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding of each of these rules in an object, with the number of the others."""
-    first_of_group: dict[object, Finding] = {}
+    """Keep only the first finding of each of these rules in an object, with a note on the number of dropped ones.
+
+    Findings of other rules are all kept.
+    """
+    first_findings: dict[object, Finding] = {}
     group_sizes: Counter[object] = Counter()
     for number, finding in enumerate(findings):
+        # Each finding of another rule is a group of its own, identified by its number.
         group: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
-        first_of_group.setdefault(group, finding)
+        first_findings.setdefault(group, finding)
         group_sizes[group] += 1
     result = []
-    for key, finding in first_of_group.items():
-        other_count = group_sizes[key] - 1
-        message = f"{finding.message} ({other_count:,} more of it too)"
+    for group, finding in first_findings.items():
+        other_count = group_sizes[group] - 1
+        message = f"{finding.message} (and {other_count:,} more in this object)"
         result.append(replace(finding, message=message) if other_count else finding)
     return tuple(result)
 
 
 def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings that say the same about one object in several files. Errors are not merged.
+    """Merge findings with the same message about one object in several files into the first one.
 
-    All errors have to be corrected before anything can be applied.
+    A note names the other files. Errors are not merged, since each has to be corrected, and neither are findings about
+    objects without a name or a file.
     """
     merged: dict[object, Finding] = {}
     other_files: dict[object, dict[str, None]] = {}
     for number, finding in enumerate(findings):
+        # Findings that are not merged have their number as key instead of the group.
         group: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
         has_name = " " in finding.object
         if not has_name or not finding.file or finding.severity == Severity.ERROR:
@@ -220,14 +245,14 @@ def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
-    """Add a note on the other files that contain the finding."""
+    """Add a note on the other files that contain the finding, if there are any."""
     if not files:
         return finding
-    return replace(finding, message=f"{finding.message} (so in {join_names(files, 1)})", also_in=files)
+    return replace(finding, message=f"{finding.message} (also in {join_names(files, 1)})", also_in=files)
 
 
 def _add_count(finding: Finding, other_count: int) -> Finding:
-    """Add a note on how many other findings this one stands for."""
+    """Add a note on how many other findings of the namespace this one stands for, if there are any."""
     if not other_count:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
@@ -236,15 +261,15 @@ def _add_count(finding: Finding, other_count: int) -> Finding:
 
 @dataclass(frozen=True)
 class LintScope:
-    """A selection of objects, by namespace or labels, whose findings are reported.
+    """A selection of objects by namespace and labels. Only their findings are reported.
 
     Rules still see all linted objects.
     """
 
     namespace: str = ""
-    """Only objects in this namespace, or "" for all. Cluster-scoped objects are in none."""
+    """The namespace of the objects, or "" for all. Cluster-scoped objects are in none."""
     selector: Selector | None = None
-    """Only objects that have such labels, themselves or on their pods."""
+    """A selector for the labels of the objects or of their pods, or None for all."""
 
     def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
         """Build a function that returns whether findings of an object are reported."""
@@ -256,19 +281,22 @@ class LintScope:
         )
 
     def _is_in_namespace(self, subject: Subject) -> bool:
-        """Return whether the object is in the namespace."""
+        """Return whether the object is in the namespace of the scope, or the scope has all namespaces."""
         return self.namespace in ("", subject.namespace)
 
     def _matches_any(self, label_sets: list[Mapping[str, str]]) -> bool:
-        """Return whether the selector matches one of the label sets."""
-        return any(map(self.selector.matches, label_sets)) if self.selector else True
+        """Return whether the selector matches one of the label sets. Without a selector, all match."""
+        return self.selector is None or any(map(self.selector.matches, label_sets))
 
 
 ALL_OBJECTS = LintScope()
 
 
 def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """Collect the labels of workloads' pods, and the labels of the cluster's other objects."""
+    """Collect the labels of each workload's pods and of each other object of the cluster.
+
+    Objects from manifests other than workloads have no labels in the result.
+    """
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for items in context.items.values():
         for item in items:
@@ -278,6 +306,6 @@ def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]
 
 
 def _get_own_labels(subject: Subject) -> Mapping[str, str]:
-    """Return the labels of a manifest whose values are strings, as the API demands."""
+    """Return the labels of a manifest, without those that are invalid because their values are not strings."""
     labels = object_at(subject.document, "metadata", "labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)}

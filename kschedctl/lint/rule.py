@@ -41,9 +41,9 @@ FieldEdit = SetField | RenameField | RemoveField
 
 
 def apply_edit(document: Any, change: FieldEdit, root: Path = ()) -> None:
-    """Apply an edit in place to the object at `root` of a parsed document.
+    """Apply an edit to the object at ``root`` of a parsed document, which is changed in place.
 
-    Raises LookupError if there is no such field.
+    Raises LookupError if the field does not exist.
     """
     *steps, last = (*root, *change.path)
     parent = document
@@ -64,9 +64,10 @@ def replace_value(problem: Problem) -> FieldEdit | None:
 
 
 def replace_label(problem: Problem) -> FieldEdit | None:
-    """Return the edit that writes another node label, or None without a replacement.
+    """Return the edit that replaces a node label by the problem's replacement, or None without a replacement.
 
-    The label is the value of ``key`` and ``topologyKey``. In any other field, such as nodeSelector, it is the key.
+    In ``key`` and ``topologyKey`` fields the label is the value. In any other field, such as nodeSelector, it is the
+    key.
     """
     if not problem.replacement:
         return None
@@ -89,7 +90,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The position from the worst severity, which is 0."""
+        """The position in the order of severities, 0 for the worst one."""
         return tuple(Severity).index(self)
 
 
@@ -105,7 +106,7 @@ class RuleProfile(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The position from the smallest profile, which is 0."""
+        """The position in the order of profiles, 0 for the one with the fewest rules."""
         return tuple(RuleProfile).index(self)
 
 
@@ -148,8 +149,13 @@ class Rule:
     """Returns the edit that corrects a problem, or None if more than one correction is possible."""
 
     def find_edit(self, problem: Problem) -> FieldEdit | None:
-        """Return the safe edit that corrects a problem of a manifest, or None."""
-        return self.safe_fix(problem) if self.safe_fix is not None and problem.subject.document else None
+        """Return the safe edit that corrects a problem of a manifest, or None if there is none.
+
+        Problems of a cluster's objects have no edits.
+        """
+        if self.safe_fix is None or not problem.subject.document:
+            return None
+        return self.safe_fix(problem)
 
 
 def find_nothing(context: LintContext) -> Iterator[Problem]:

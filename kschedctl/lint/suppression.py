@@ -1,4 +1,4 @@
-"""Findings that are not reported: by annotations with a reason, by rule and path, and by a baseline.
+"""Suppression of findings: by annotations with a reason, by settings for rules and paths, and by a baseline.
 
 A baseline identifies a finding by its fingerprint: its rule, its object and the names on the path to the field. Files
 and list indices are not part of it, so that a file may be renamed and a container may be moved.
@@ -63,7 +63,7 @@ def get_ignore_annotation(subject: Subject) -> str:
 
 
 def find_ignore_reason(rule_id: str, subject: Subject) -> str:
-    """Return the reason for which the object's annotation suppresses a rule, or ""."""
+    """Return the reason that the object's annotation gives for suppressing a rule, or "" if it does not suppress it."""
     for entry in parse_ignores(get_ignore_annotation(subject)):
         if entry.reason and matches_rule(rule_id, entry.patterns):
             return entry.reason
@@ -79,7 +79,7 @@ class PathIgnores(NamedTuple):
     """The folder from which path patterns with a slash start."""
 
     def find_pattern(self, finding: Finding) -> str:
-        """Return the path pattern that suppresses a finding, or ""."""
+        """Return the path pattern that suppresses a finding, or "". Findings in standard input are never suppressed."""
         if not finding.file or finding.file == STDIN_NAME:
             return ""
         for path, rules in self.patterns.items():
@@ -111,7 +111,10 @@ class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
 
 
 def parse_baseline(document: object, file: str) -> Counter[str]:
-    """Parse a baseline file and return how often it has each fingerprint. Raises InputError that names the field."""
+    """Parse the document of a baseline file, and return how often it has each fingerprint.
+
+    Raises InputError, which names the faulty field.
+    """
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
         raise InputError(f"not a {BASELINE_KIND}", where=file, hint=hint)
@@ -119,23 +122,22 @@ def parse_baseline(document: object, file: str) -> Counter[str]:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
         message, _, field = str(error).replace("`", "").partition(" - at $.")
-        raise InputError(
-            message[:1].lower() + message[1:], where=f"{file}, {field}" if field else file, hint=hint
-        ) from None
+        where = f"{file}, {field}" if field else file
+        raise InputError(message[:1].lower() + message[1:], where=where, hint=hint) from None
     return Counter(entry.fingerprint for entry in baseline.findings)
 
 
 def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
     """Drop the findings that are in the baseline. Each of its entries suppresses one finding."""
     remaining = baseline.copy()
-    return tuple(finding for finding in findings if not _take_from_baseline(remaining, finding))
+    return tuple(finding for finding in findings if not _remove_from_baseline(remaining, finding))
 
 
-def _take_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
-    """Return whether the remaining baseline has the finding, and remove it there."""
-    for entry in (finding.fingerprint, build_legacy_fingerprint(finding)):
-        if remaining[entry] > 0:
-            remaining[entry] -= 1
+def _remove_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
+    """Remove one entry for the finding from the remaining baseline. Return whether there was one."""
+    for fingerprint in (finding.fingerprint, build_legacy_fingerprint(finding)):
+        if remaining[fingerprint] > 0:
+            remaining[fingerprint] -= 1
             return True
     return False
 
@@ -146,7 +148,8 @@ ANYWHERE = "**/"
 def matches_path(path: str, pattern: str, base: str) -> bool:
     """Return whether a pattern matches a path or a folder above it.
 
-    Patterns with a slash start at the folder ``base``, others match a name at any depth. ``*`` matches slashes, too.
+    Patterns with a slash start at the folder ``base``, unless they begin with ``**/``. Others match a name at any
+    depth. ``*`` matches slashes, too.
 
     >>> matches_path("/r/a/vendor/x.yaml", "vendor", "/r"), matches_path("/r/a/x.yaml", "b/*", "/r")
     (True, False)
@@ -172,22 +175,28 @@ _POD_TEMPLATE_PREFIX = re.compile(
     "|".join(rf"^{re.escape('.'.join(POD_TEMPLATE_PATHS[kind]))}\.(?=spec)" for kind in ("Deployment", "CronJob"))
 )
 IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "hostPort", "containerPort")
-"""The fields that identify the items of a list. Items without any are not told apart."""
+"""The fields that identify the items of a list. Items with none of them share one fingerprint."""
 
 
 def build_fingerprint(rule: str, subject: Subject, path: Path) -> str:
-    """Build the fingerprint of a problem. Findings that agree in rule, object and names share one fingerprint."""
+    """Build the fingerprint of a problem from its rule, its object and the names on the path to the field.
+
+    Problems that differ only in list indices share one fingerprint.
+    """
     return _hash_parts(rule, str(subject), *_iter_step_names(subject.document, path))
 
 
 def build_legacy_fingerprint(finding: Finding) -> str:
-    """Build the fingerprint of a finding for the first version of baselines, by file and list index."""
+    """Build the fingerprint that the first version of baselines used: by file and by path with list indices."""
     path = finding.path if finding.file else _POD_TEMPLATE_PREFIX.sub("", finding.path)
     return _hash_parts(finding.rule, finding.file, finding.object, path)
 
 
 def _iter_step_names(document: object, path: Path) -> Iterator[str]:
-    """Yield the steps of a path, with the identifying field of an item instead of its index, or ``[]``."""
+    """Yield the steps of a path, with the identifying field of a list item in brackets instead of its index.
+
+    An item without such a field is ``[]``.
+    """
     value = document
     for step in path:
         value = field_at(value, step)
@@ -195,12 +204,17 @@ def _iter_step_names(document: object, path: Path) -> Iterator[str]:
 
 
 def _identify_item(item: object) -> str:
-    """Return the identifying field and value of a list item, the item itself if it is a string, or ""."""
+    """Return the first identifying field of a list item as ``field=value``, or the item itself if it is a string.
+
+    Returns "" for any other item.
+    """
     if isinstance(item, Mapping):
-        return next((f"{key}={item[key]}" for key in IDENTIFYING_FIELDS if item.get(key) is not None), "")
+        for key in IDENTIFYING_FIELDS:
+            if item.get(key) is not None:
+                return f"{key}={item[key]}"
     return item if isinstance(item, str) else ""
 
 
 def _hash_parts(*parts: str) -> str:
-    """Return 16 hexadecimal digits of the hash of these texts."""
+    """Return the first 16 hexadecimal digits of the SHA-256 hash of these texts, one per line."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -126,12 +126,14 @@ def format_rounded(name: str, amount: int) -> str:
     """
     if name == CPU:
         return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
-    shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
-    for shift, unit in shifts if format_amount(name, 1 << 40).endswith("Ti") else ():
-        if amount >= 10 << shift:
-            return f"{amount >> shift:,}{unit}"
-        if amount >= 1 << shift and not amount * 10 % (1 << shift):
-            return f"{amount / (1 << shift):g}{unit}"
+    is_in_bytes = format_amount(name, 1 << 40).endswith("Ti")
+    if is_in_bytes:
+        for shift, unit in ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi")):
+            if amount >= 10 << shift:
+                return f"{amount >> shift:,}{unit}"
+            # Smaller numbers are rounded only if one digit after the point is exact
+            if amount >= 1 << shift and not amount * 10 % (1 << shift):
+                return f"{amount / (1 << shift):g}{unit}"
     text = format_amount(name, amount)
     return f"{int(text):,}" if text.isdecimal() else text
 

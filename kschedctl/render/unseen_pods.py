@@ -22,6 +22,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+from kschedctl.text.amounts import spell_age
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
@@ -92,7 +93,7 @@ def _describe_source(failure: CreationFailure) -> str:
         description += f", {failure.times:,} times"
     if failure.age:
         last = "last " if failure.times > 1 else ""
-        description += f", {last}{failure.age} ago"
+        description += f", {last}{spell_age(failure.age)} ago"
     return description
 
 

@@ -1,41 +1,14 @@
-"""Amounts, percentages and durations in sentences, with one unit and at most three digits."""
+"""Percentages and ages in sentences, with one unit and a few digits.
+
+Amounts of resources in sentences are formatted by `format_for_sentence` in `kschedctl.api.resource_names`.
+"""
 
 from __future__ import annotations
 
-from kschedctl.text.counts import format_significant
+import re
 
-GIB = 1 << 30
-MIB = 1 << 20
-SMALL_UNITS = ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB"))
-"""Units of memory up to GiB, the largest first."""
-SECONDS_PER_MINUTE = 60
-
-
-def format_cpus(millicores: int) -> str:
-    """Format an amount of CPU with at most three digits.
-
-    >>> format_cpus(17_000), format_cpus(1000), format_cpus(250), format_cpus(12_345), format_cpus(1_234_567)
-    ('17 CPUs', '1 CPU', '0.25 CPUs', '12.3 CPUs', '1,235 CPUs')
-    """
-    return _with_unit(millicores / 1000, "CPU", "CPUs")
-
-
-def format_memory(amount: int) -> str:
-    """Format an amount of memory in bytes with at most three digits, in GiB unless it is less.
-
-    >>> format_memory(25_018_184_499), format_memory(2 << 40), format_memory(512 << 20), format_memory(0)
-    ('23.3 GiB', '2,048 GiB', '512 MiB', '0 GiB')
-    """
-    for size, unit in SMALL_UNITS:
-        if amount >= size:
-            return _with_unit(amount / size, unit, unit)
-    return f"{amount:,} bytes" if amount else "0 GiB"
-
-
-def _with_unit(value: float, singular: str, plural: str) -> str:
-    """Format a value with three digits, or all digits of its integer part, and its unit."""
-    number = f"{value:,.0f}" if value >= 1000 else format_significant(value, 3)
-    return f"{number} {singular if number == '1' else plural}"
+AGE_UNITS = {"s": ("s", "s"), "m": ("min", "min"), "h": ("hour", "hours"), "d": ("day", "days"), "y": ("year", "years")}
+"""Letter of a unit in kubectl's ages -> the unit in a sentence, in the singular and plural."""
 
 
 def format_percentage(share: float) -> str:
@@ -47,12 +20,15 @@ def format_percentage(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def format_duration(seconds: float) -> str:
-    """Format a duration for a sentence, in whole minutes from one minute on.
+def spell_age(age: str) -> str:
+    """Spell out an age as kubectl prints it for a sentence, in its larger unit. Other texts stay as they are.
 
-    >>> format_duration(5460), format_duration(59), format_duration(60)
-    ('91 min', '59 s', '1 min')
+    >>> spell_age("91m"), spell_age("5m30s"), spell_age("3d4h"), spell_age("1y"), spell_age("")
+    ('91 min', '5 min', '3 days', '1 year', '')
     """
-    if seconds < SECONDS_PER_MINUTE:
-        return f"{seconds:.0f} s"
-    return f"{seconds / SECONDS_PER_MINUTE:,.0f} min"
+    match = re.match(r"([0-9]+)([smhdy])", age)
+    if match is None:
+        return age
+    number, letter = match.groups()
+    singular, plural = AGE_UNITS[letter]
+    return f"{number} {singular if number == '1' else plural}"

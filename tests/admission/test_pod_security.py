@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.admission.pod_security import find_violations
+from kschedctl.admission.pod_security import describe_violations
 
 Json = dict[str, Any]
 
@@ -135,4 +135,4 @@ CASES: dict[str, tuple[Json, str, str, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_violations(name: str) -> None:
     made, level, version, wanted = CASES[name]
-    assert find_violations(made, level, version) == wanted
+    assert describe_violations(made, level, version) == wanted

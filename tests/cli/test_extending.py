@@ -63,7 +63,7 @@ def test_an_answer_that_is_not_in_the_file_is_not_known(run: Run, cluster: str, 
         run("explain", "web", *common, "--call-extenders", "--record-extenders", said)
         found = run("explain", "other", *common, "--extender-answers", said)
     assert found.code == 5
-    assert "has no answer to" in " ".join(found.out.split())
+    assert "has no answer" in " ".join(found.out.split())
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_of_a_changed_pod_that_was_never_asked_about_nothing_is_known(run: Run, 
     assert (refused["remedies"], refused["unknown"]) == ([], [])
     assert found["remedies"] != []
     assert [(each["kind"], each["affects"]) for each in found["unknown"]] == [("Extender", "remedies")]
-    assert "has no answer to" in found["unknown"][0]["why"]
+    assert "has no answer" in found["unknown"][0]["why"]
 
 
 def test_remedies_of_many_are_asked_about_too(run: Run, write: Write, tmp_path: Path) -> None:

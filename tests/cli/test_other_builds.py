@@ -80,4 +80,4 @@ def test_config_check_says_that_the_released_scheduler_lacks_them(run: Run, conf
     assert (code, len(found)) == (1, 2)
     misspelt = tmp_path / "misspelt.yaml"
     misspelt.write_text(CONFIGURATION.replace("Waiting", "NodeResourceFit"))
-    assert "is NodeResourcesFit meant?" in run("config", "check", str(misspelt), "-o", "json").out
+    assert "did you mean NodeResourcesFit?" in run("config", "check", str(misspelt), "-o", "json").out

@@ -66,7 +66,7 @@ def test_a_picture_says_that_the_answer_could_be_another(run: Run, tmp_path: Pat
     )
     code, out, _ = run(*PLOTTED[name], "--config", str(config), "-o", "svg")
     root = ElementTree.fromstring(out)
-    told = "This holds, unless extenders say otherwise (Extenders were not asked)"
+    told = "This holds, unless extenders say otherwise (Extenders were not called)"
     assert code == 5
     assert [each.text for each in root.iter(f"{SVG}text")].count(told) == 1
     assert (root.findtext(f"{SVG}desc") or "").splitlines()[-1] == told

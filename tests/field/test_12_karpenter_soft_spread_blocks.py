@@ -23,5 +23,6 @@ def test_the_soft_constraint_is_named_beside_the_node(capsys: pytest.CaptureFixt
 
 def test_with_the_policy_ignore_karpenter_takes_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, *ASK, "--karpenter", "preferencePolicy=Ignore")
-    assert "takes it" in text
+    assert "Karpenter removes 1 node in its next round" in text
+    assert "removes it" in text
     assert "for required while it simulates" not in text

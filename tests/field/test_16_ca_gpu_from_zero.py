@@ -23,4 +23,4 @@ def test_no_node_of_the_cpu_pool_is_made_up_without_the_groups(
 ) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert "pool cpu" not in fixes
-    assert "check its name and its device plugin first" in fixes
+    assert "check the resource name and the device plugin first" in fixes

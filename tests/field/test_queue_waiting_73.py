@@ -18,7 +18,7 @@ from held_fixes import HeldFixes
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.remedies import pending_remedies
 from kschedctl.commands.simulate import simulate

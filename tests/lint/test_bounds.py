@@ -50,7 +50,7 @@ def test_variants_are_told_of_once(lint: Lint) -> None:
     (found,) = lint(VARIANTS)
     assert (found["file"], found["line"], found["alsoIn"]) == ("a.yaml", 10, ["b.yaml", "c.yaml"])
     assert found["message"] == (
-        "container one requests no cpu and no memory (1 more of it too) (so in b.yaml and 1 more)"
+        "container one requests no cpu and no memory (and 1 more in this object) (also in b.yaml and 1 more)"
     )
 
 

@@ -118,7 +118,7 @@ def test_overlays_are_linted_as_kustomize_builds_them(lint: Lint) -> None:
     }
     of_base = next(f for f in report["findings"] if f["file"] == "base/web.yaml")
     assert of_base["builds"] == ["overlays/prod", "overlays/test"]
-    assert of_base["message"].endswith("(so in 1 other build)")
+    assert of_base["message"].endswith("(also in 1 other build)")
 
 
 PATCH = """\

@@ -106,7 +106,7 @@ def test_a_hint_is_about_what_is_refused() -> None:
 
 def test_what_is_passed_over_names_the_version_too() -> None:
     assert check_fields("1.34", with_plugin("NodeDeclaredFeatures", how="disabled")) == {
-        "profiles[0].plugins.filter.disabled[0]": "there is no plugin NodeDeclaredFeatures to disable"
+        "profiles[0].plugins.filter.disabled[0]": "plugin NodeDeclaredFeatures does not exist"
         " (NodeDeclaredFeatures needs 1.35)"
     }
     unknown = with_profile(pluginConfig=[{"name": "GangScheduling"}])

@@ -199,4 +199,4 @@ def test_jobs_of_a_set_are_counted_times_their_pods(tmp_path: Path, capsys: pyte
     text = group + f"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: a}}\nspec: {{{jobs}}}\n"
     assert lint_text(tmp_path, capsys, text % 6, "--select", "gg-*") == []
     (said,) = lint_text(tmp_path, capsys, text % 7, "--select", "gg-*")
-    assert said["message"].startswith("minCount 7, but its workloads have 6 pods")
+    assert said["message"].startswith("minCount is 7, but its workloads have only 6 pods")

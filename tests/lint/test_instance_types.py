@@ -67,17 +67,18 @@ def list_messages(report: Findings) -> dict[str, str]:
         (
             make_pool(make_requirement(ARCH, "arm64"), make_requirement(TYPE, "small")),
             "kp-no-type",
-            f"none of 2 instance types meets all requirements of the pool; without {ARCH} some would",
+            "none of 2 instance types meets all requirements of the pool; "
+            f"without the requirement on {ARCH}, some would",
         ),
         (
             make_pool(make_requirement(TYPE, minValues=3)),
             "kp-min-values",
-            f"minValues 3 of {TYPE}, but the instance types left have 2",
+            f"{TYPE} has minValues 3, but the allowed instance types have 2 values",
         ),
         (
             make_pool(make_requirement(TYPE, "big"), limits={"cpu": "10"}),
             "kp-limit-below-node",
-            "limit 10 of cpu: a node of the pool has at least 16",
+            "the cpu limit of 10 is below the 16 of the smallest node",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from kschedctl.lint.catalogue import FAMILIES
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
 
-RULES = FAMILIES["Kueue's queues"]
+RULES = FAMILIES["Kueue"]
 API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -137,9 +137,9 @@ def test_manifests_with_a_cluster_may_name_what_it_has(tmp_path: Path) -> None:
 def test_cohorts_that_lead_to_a_circle_are_reported_with_it() -> None:
     cohorts = [build_object("Cohort", name, {"parentName": parent}) for name, parent in ("ab", "bc", "cb", "de")]
     assert list_messages(*cohorts) == [
-        "its parents lead to a circle: b -> c -> b",
-        "its parents form a circle: b -> c -> b",
-        "its parents form a circle: c -> b -> c",
+        "its parents lead to a cycle: b -> c -> b",
+        "its parents form a cycle: b -> c -> b",
+        "its parents form a cycle: c -> b -> c",
     ]
 
 
@@ -162,7 +162,7 @@ def test_the_labels_that_no_node_has_together_are_listed() -> None:
         "no node has all of gpu=a100 and zone=b"
     ]
     assert list_messages(*nodes, queue, build_flavor("f", gpu="b200")) == [
-        "no node has the label gpu=b200, but gpu is a100, h100"
+        "no node has the label gpu=b200; nodes have gpu=a100, h100"
     ]
 
 
@@ -176,7 +176,7 @@ def test_quota_is_summed_over_queues_and_cohorts_and_reported_at_the_largest() -
     assert find_in_cluster(GPU_NODE, FLAVOR, *queues) == []
     assert find_in_cluster(GPU_NODE, FLAVOR, *queues, cohort) == [("kq-quota-over-nodes", "ClusterQueue large")]
     assert list_messages(GPU_NODE, FLAVOR, *queues, cohort) == [
-        "flavor a100 has a nominal quota of 9 nvidia.com/gpu in all, but its 1 node has 8 allocatable"
+        "the nominal quota in flavor a100 is 9 nvidia.com/gpu in total, but its 1 node has 8 allocatable"
     ]
 
 
@@ -206,7 +206,7 @@ def test_queue_labels_of_the_cluster_are_looked_up() -> None:
     ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r", "namespace": "ml", "labels": labels}}
     objects = (*SOUND, build_job("j", labels), ended, owned, {**ray, "spec": {}})
     assert find_in_cluster(*objects) == [("kq-no-local-queue", "Job ml/j"), ("kq-no-local-queue", "RayJob ml/r")]
-    assert list_messages(*objects)[0] == 'there is no LocalQueue "trian" in namespace ml, but "train"'
+    assert list_messages(*objects)[0] == 'LocalQueue "trian" does not exist in namespace ml, but "train" does'
     assert find_in_cluster(build_job("j", {QUEUE_LABEL: "absent"}), gaps=["LocalQueue"]) == []
 
 
@@ -253,13 +253,13 @@ def test_workloads_above_all_quota_are_reported() -> None:
     assert run((8, {"nvidia.com/gpu": "1"})) == []
     assert run((8, {"nvidia.com/gpu": "1"}), (4, {"nvidia.com/gpu": "1"})) == []
     assert run((9, {"nvidia.com/gpu": "1"})) == [
-        f"{start}pod set set0 requests 9 nvidia.com/gpu, and flavor a100 can give 8; "
-        "pod set set0 requests 9 nvidia.com/gpu, and flavor h100 can give 4"
+        f"{start}pod set set0 requests 9 nvidia.com/gpu, but flavor a100 can give at most 8; "
+        "pod set set0 requests 9 nvidia.com/gpu, but flavor h100 can give at most 4"
     ]
     assert run((8, {"nvidia.com/gpu": "1"}), (5, {"nvidia.com/gpu": "1"})) == [
-        f"{start}it requests 13 nvidia.com/gpu, and all flavors together can give 12"
+        f"{start}it requests 13 nvidia.com/gpu, but all flavors together can give at most 12"
     ]
-    assert run((1, {"cpu": "1"})) == [f"{start}it has no quota for cpu"]
+    assert run((1, {"cpu": "1"})) == [f"{start}there is no quota for cpu"]
     reserved = {"conditions": [{"type": "QuotaReserved", "status": "True"}]}
     assert run((1, {"cpu": "1"}), status=reserved) == []
 

@@ -93,9 +93,9 @@ def test_select_and_ignore(run: Run) -> None:
     [
         (("lint",), "nothing to lint"),
         (("lint", "none.yaml"), "none.yaml"),
-        (("lint", "web.yaml", "--select", "nope"), 'no rule "nope"'),
-        (("lint", "explain"), "which rule?"),
-        (("lint", "explain", "nope"), 'no rule "nope"'),
+        (("lint", "web.yaml", "--select", "nope"), 'no rule is named "nope"'),
+        (("lint", "explain"), "needs exactly one rule"),
+        (("lint", "explain", "nope"), 'no rule is named "nope"'),
         (("lint", "web.yaml", "--baseline", "web.yaml"), "web.yaml"),
         (("config", "check", "web.yaml"), "not one KubeSchedulerConfiguration"),
         (("config", "chek", "web.yaml"), "config check FILE"),

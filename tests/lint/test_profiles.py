@@ -72,7 +72,7 @@ def test_advice_that_many_do_without_is_given_when_it_is_asked_for(lint: Lint, t
 
 
 def test_what_is_said_of_most_objects_is_said_once_a_namespace(lint: Lint) -> None:
-    said = "system-cluster-critical in namespace {}: its pods evict all others"
+    said = "with system-cluster-critical in namespace {}, its pods preempt all others"
     few = list_messages("pc-system-critical-in-user-ns", lint())
     assert few == {"Pod shop/a": said.format("shop") + " (1 more in namespace shop)", "Pod lab/c": said.format("lab")}
     every = list_messages("pc-system-critical-in-user-ns", lint("--profile", "all"))
@@ -114,7 +114,7 @@ def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[s
     }
     assert {rule["severity"] for rule in rules if rule["once"]} == {"note"}
     assert main(("lint", "explain", "pdb-unhealthy-policy")) == 0
-    assert "Only with --profile strict or --select" in capsys.readouterr().out
+    assert "Runs only with --profile strict or --select" in capsys.readouterr().out
 
 
 def test_a_profile_that_is_none(lint: Lint, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

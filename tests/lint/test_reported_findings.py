@@ -118,7 +118,7 @@ def test_rules_that_do_not_exist_are_not_ignored(run: Run, tmp_path: Path) -> No
     (tmp_path / ".kschedctl.yaml").write_text("lint: {per-path-ignores: {legacy: [nope]}}")
     code, _, err = run("a.yaml")
     assert (code, err.count("\n")) == (2, 1)
-    assert 'no rule "nope"' in err
+    assert 'no rule is named "nope"' in err
 
 
 def test_the_gravest_comes_first(run: Run) -> None:

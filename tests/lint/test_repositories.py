@@ -405,7 +405,7 @@ def test_nodes_of_an_example_are_not_the_cluster_of_all(lint: Lint, files: dict[
     """A repository is not one cluster: nodes count for what stands beside and below them, if each is there once."""
     _, report, err = lint(files)
     assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is is_cluster
-    assert ("is not taken for the cluster" in err) is not is_cluster
+    assert ("are not used as the cluster" in err) is not is_cluster
 
 
 def test_nodes_in_a_file_that_is_named_are_meant(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""How many replicas find room now: what is counted by hand, and what must not be said."""
+"""How many replicas fit now: what is counted by hand, and what must not be said."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, roo
     else:
         left = replicas - room
         assert found == [
-            f"{replicas} replicas, but only {room} find room now: {left} stay{'s' * (left == 1)} Pending "
-            "(nodes that would do: 3 Insufficient cpu)"
+            f"{replicas} replicas, but only {room} fit now: {left} stay{'s' * (left == 1)} Pending "
+            "(usable nodes: 3 Insufficient cpu)"
         ]
 
 
@@ -88,7 +88,7 @@ def test_those_that_run_have_their_room() -> None:
     full = [make_pod("x", "n2", 2), make_pod("y", "n3", 2)]
     assert list_messages(make_workload(4), *NODES, *mine, *full) == []
     (found,) = list_messages(make_workload(5), *NODES, *mine, *full)
-    assert found.startswith("5 replicas, but only 4 find room now: 1 stays Pending")
+    assert found.startswith("5 replicas, but only 4 fit now: 1 stays Pending")
 
 
 def test_in_which_namespace_it_goes_is_not_known() -> None:
@@ -101,7 +101,7 @@ def test_in_which_namespace_it_goes_is_not_known() -> None:
 def test_where_others_would_go() -> None:
     there = [make_pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
     (found,) = list_messages(make_workload(1), *NODES, *there)
-    assert found.startswith("1 replica, but none finds room now: 1 stays Pending or evicts others (")
+    assert found.startswith("1 replica, but none fits now: 1 stays Pending or preempts other pods (")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_spread_that_waits_for_a_full_zone() -> None:
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
     (found,) = list_messages(make_workload(6, spec=spread), *NODES)
-    assert found.startswith("6 replicas, but only 5 find room now: 1 stays Pending (nodes that would do: 1 Insuf")
+    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (usable nodes: 1 Insuf")
 
 
 def test_what_an_autoscaler_may_ask_for_is_placed_too() -> None:
@@ -149,7 +149,7 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
     assert list_messages(make_workload(2) + scaler, *NODES, rule="rq-hpa-burst") == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES) == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
-        "the autoscaler may ask for 6 replicas, but only 5 find room now (nodes that would do: 1 Insufficient cpu)"
+        "the autoscaler may create 6 replicas, but only 5 fit now (usable nodes: 1 Insufficient cpu)"
     ]
 
 
@@ -160,8 +160,8 @@ def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: boo
     there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
     manifest = make_workload(3, spec=f"topologySpreadConstraints: [{constraint}], ")
     found = list_messages(manifest, *NODES, *there, rule="ts-already-violated")
-    assert found == (["the skew is 3 now (0 to 3 pods a domain), maxSkew 1"] if skewed else [])
+    assert found == (["the skew is 3 now (0 to 3 pods per domain), but maxSkew is 1"] if skewed else [])
     empty = list_messages(manifest, *NODES, *there, rule="ts-empty-selector")
-    assert [("since 1.38 all: pods that schedule today may wait then" in message) for message in empty] == (
-        [] if skewed else [True]
-    )
+    assert [
+        ("from 1.38 on all pods: pods that are scheduled today may stay Pending then" in message) for message in empty
+    ] == ([] if skewed else [True])

@@ -187,4 +187,4 @@ def test_what_makes_an_object_is_named() -> None:
     }
     assert {f.path for f in findings if f.rule == "rq-missing"} == {"spec.template.spec.containers[0]"}
     (told,) = (f.fix for f in findings if f.object == "StatefulSet shop/db")
-    assert told.endswith(", in Postgres shop/db, which makes this StatefulSet")
+    assert told.endswith(", in Postgres shop/db, which creates this StatefulSet")

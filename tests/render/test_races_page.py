@@ -55,7 +55,7 @@ def test_sizes_have_rows_and_expiries_columns() -> None:
     blocks = page(*SEVERAL)
     (table,) = [block for block in blocks if isinstance(block, Table)]
     assert [column.name for column in table.columns] == ["nodes", "pods/s", "30s", "never"]
-    assert cells(table) == [["100", "10", "1.0 %", "0 %"], ["500", "10", "3.0 %", "0 %"]]
+    assert cells(table) == [["100", "10", "1.0%", "0%"], ["500", "10", "3.0%", "0%"]]
 
 
 def test_the_plot_says_what_the_table_says() -> None:
@@ -73,7 +73,7 @@ def test_nothing_is_plotted_where_nothing_happens_or_nothing_varies() -> None:
 
 def test_one_size_and_the_wide_form_have_every_figure() -> None:
     (table,) = [block for block in page(result(100, "adaptive", 10)) if isinstance(block, Table)]
-    assert cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0 %", "7"]]
+    assert cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0%", "7"]]
     (wide,) = [block for block in page(*SEVERAL, wide=True) if isinstance(block, Table)]
     assert len(wide.rows) == 4
 
@@ -82,6 +82,6 @@ def test_what_it_stands_on_is_told() -> None:
     text = " ".join(
         list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
     )
-    assert "room for 30 pods, 50 % in use" in text
+    assert "room for 30 pods, 50% in use" in text
     assert "from the cluster: the share in use" in text
     assert "measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text

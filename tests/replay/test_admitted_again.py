@@ -57,7 +57,7 @@ def test_what_is_over_its_quota_is_not_made_again() -> None:
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
     assert not report.moved
-    assert "2 pods are not created again" in " ".join(report.build_first_line())
+    assert "2 pods are not recreated" in " ".join(report.build_first_line())
     steps = whatif(
         cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
     )

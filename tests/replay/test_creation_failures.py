@@ -70,7 +70,7 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
     told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
     assert told.past
-    assert told.headline.startswith("some could not be created 10m ago, all exist now: exceeded quota")
+    assert told.headline.startswith("some could not be created 10 min ago, all exist now: exceeded quota")
 
 
 @pytest.mark.parametrize(("created", "past"), [(BEFORE, False), (TIME, False), (LATER, True)])

@@ -22,7 +22,7 @@ from kschedctl.commands.consolidate.plan import find_removable_nodes
 from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.commands.failures.report import Failures
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import size_cluster

@@ -57,5 +57,5 @@ def test_arguments_of_limits_of_in_tree_disks():
 def test_there_is_nothing_to_disable_in_a_version_without_the_plugin(version, known):
     subject = Subject("KubeSchedulerConfiguration", "", document=plugins("filter", "EBSLimits", "disabled"))
     messages = [problem.message for _, problem in check_configuration(subject, FeatureGates(version))]
-    said = "there is no plugin EBSLimits to disable (EBSLimits was removed in 1.32)"
+    said = "plugin EBSLimits does not exist (EBSLimits was removed in 1.32)"
     assert (said not in messages) == known

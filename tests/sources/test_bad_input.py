@@ -82,11 +82,11 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "version.yaml": (
         "apiVersion: apps/v1\nkind: Pod\nmetadata: {name: a}",
-        "document 1: Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
+        "document 1: Pod in apiVersion apps/v1 is not known (kschedctl reads v1)",
     ),
     "legacy.yaml": (
         "apiVersion: extensions/v1beta1\nkind: ReplicaSet",
-        "document 1: ReplicaSet in apiVersion extensions/v1beta1 was removed in 1.16 (apps/v1 is what kschedctl reads)",
+        "document 1: ReplicaSet in apiVersion extensions/v1beta1 was removed in 1.16 (kschedctl reads apps/v1)",
     ),
     "quantity.json": (
         CPU % '"1.5.5Gi"',

@@ -367,7 +367,7 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             '{"kind":"PodList","apiVersion":"apps/v1","items":[{"metadata":{"name":"a"}}]}',
-            "Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
+            "Pod in apiVersion apps/v1 is not known (kschedctl reads v1)",
         ),
         ('{"kind":"List","items":[{"metadata":{"name":"a"}}]}', "items[0]: not a Kubernetes object: it has no kind"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.unhealthy_pods import describe_unhealthy
@@ -29,6 +29,7 @@ from kschedctl.autoscaling.karpenter.preferences import describe_soft_constraint
 from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import (
     AloneAnswer,
@@ -125,45 +126,58 @@ class DisruptionReplay:
             single=self._run_method(single, self._compute_single_consolidation),
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
-            fates=tuple(self._iter_fates(single)),
+            fates=tuple(self._iter_node_outcomes(single)),
         )
 
-    def _iter_fates(self, single: MethodRound) -> Iterator[NodeFate]:
-        """Yield the fate of each node that Karpenter manages. Nodes that stay have a reason."""
-        alone = {candidate.name: candidate for candidate in single.candidates}
-        reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
+    def _iter_node_outcomes(self, single: MethodRound) -> Iterator[NodeFate]:
+        """Yield what happens to each node that Karpenter manages, and why a node stays.
+
+        `single` is the round of single-node consolidation. Nodes that are not among its candidates stay.
+        """
+        candidates = {candidate.name: candidate for candidate in single.candidates}
+        exclusion_reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
             if not state.managed:
                 continue
-            name = state.name
-            candidate = alone.get(state.name)
+            candidate = candidates.get(state.name)
             if candidate is None:
-                pods = self.setting.limits.find_unhealthy_pods(single.blocking_budgets.get(name, ""))
-                yield NodeFate(
-                    name,
-                    state.pool,
-                    STAYS,
-                    why=reasons.get(name, NOT_CONSOLIDATABLE),
-                    cause=f"{describe_unhealthy(pods)}, which uses up the budget" if pods else "",
-                    unhealthy=tuple(pod.key for pod in pods),
-                )
-                continue
-            answer = self.answers[name]
-            fate = answer.command.decision if answer.command else STAYS
-            reason = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
-            if fate == STAYS and not reason:
-                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
-            soft = self.soft_constraints.get(name)
-            yield NodeFate(
-                name,
-                state.pool,
-                fate,
-                price=candidate.price,
-                pods=len(candidate.pods),
-                why=reason,
-                cause=soft.sentence if soft else "",
-                soft_constraints=soft,
-            )
+                reason = exclusion_reasons.get(state.name, NOT_CONSOLIDATABLE)
+                yield self._build_excluded_outcome(state, reason, single.blocking_budgets.get(state.name, ""))
+            else:
+                yield self._build_candidate_outcome(candidate)
+
+    def _build_excluded_outcome(self, state: StateNode, reason: str, blocking_budget: str) -> NodeFate:
+        """Build the outcome of a node that is no candidate, with the unready pods that use up its blocking budget."""
+        pods = self.setting.limits.find_unhealthy_pods(blocking_budget)
+        return NodeFate(
+            state.name,
+            state.pool,
+            STAYS,
+            why=reason,
+            cause=f"{describe_unhealthy(pods)}, which uses up the budget" if pods else "",
+            unhealthy=tuple(pod.key for pod in pods),
+        )
+
+    def _build_candidate_outcome(self, candidate: NodeCandidate) -> NodeFate:
+        """Build the outcome of a candidate for single-node consolidation."""
+        answer = self.answers[candidate.name]
+        outcome = answer.command.decision if answer.command else STAYS
+        reason = ""
+        if answer.command is None:
+            reason = "; ".join(event.partition(": ")[2] for event in answer.events)
+        if outcome == STAYS and not reason:
+            reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+        soft = self.soft_constraints.get(candidate.name)
+        return NodeFate(
+            candidate.name,
+            candidate.state.pool,
+            outcome,
+            price=candidate.price,
+            pods=len(candidate.pods),
+            why=reason,
+            cause=soft.sentence if soft else "",
+            soft_constraints=soft,
+        )
 
     def _build_round(
         self, reason: str, is_candidate: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
@@ -231,27 +245,25 @@ class DisruptionReplay:
         low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
-        shown: dict[str, MoveScore] = {}
+        logged_scores: dict[str, MoveScore] = {}
         if low <= high and not self.setting.pools.pools:
             round.error = NO_SCHEDULER
             return None
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.compute_consolidation(budgeted[: middle + 1], round.log)
-            scores = (
-                round.totals.score_pools(removal.candidates, removal.savings)
-                if removal and _filter_out_same_type(removal)
-                else {}
-            )
+            scores: dict[str, MoveScore] = {}
+            if removal and _filter_out_same_type(removal):
+                scores = round.totals.score_pools(removal.candidates, removal.savings)
             if removal and _all_have_types(removal) and all(score.is_approved for score in scores.values()):
                 best = removal
                 low = middle + 1
-                shown = scores
+                logged_scores = scores
             else:
                 high = middle - 1
                 if not best and scores:
-                    shown = scores
-        for pool, score in shown.items():
+                    logged_scores = scores
+        for pool, score in logged_scores.items():
             if score.is_approved:
                 round.log.log_pool_approved(pool, str(score))
         return best
@@ -261,9 +273,9 @@ class DisruptionReplay:
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in _sort_by_savings_ratio(round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
-        in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
-        for candidate in (candidate for row in in_turn for candidate in row if candidate is not None):
-            if not round.budgets[candidate.pool.metadata.name]:
+        turns = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
+        for candidate in chain.from_iterable(turns):
+            if candidate is None or not round.budgets[candidate.pool.metadata.name]:
                 continue
             if removal := self._consolidate_one(candidate, round.totals, round.log):
                 return removal
@@ -272,7 +284,10 @@ class DisruptionReplay:
     def _consolidate_one(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Plan to consolidate one candidate, or return None if that is impossible or not approved by its policy."""
+        """Plan to consolidate one candidate, or return None if that is impossible or not approved by its policy.
+
+        The soft constraints of the pods in `softened`, by name, are ignored. The reasons are written to `log`.
+        """
         if not totals.would_approve_deletion(candidate):
             return None
         removal = self.simulator.compute_consolidation([candidate], log, softened)

@@ -251,7 +251,7 @@ class Checker:
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
-            return self._report_no_message(node, name)
+            return self._add_no_message_error(node, name)
         for field_name, value, optional, at in node.fields:
             t = self._check_element(value, optional)
             field_type = fields.get(field_name)
@@ -262,8 +262,8 @@ class Checker:
                 self._add_error(at, message_text)
         return message.result if message else build_type("struct", name)
 
-    def _report_no_message(self, node: Message, name: str) -> Type:
-        """Add the error that a message literal's name stands for no message, and check the values of its fields."""
+    def _add_no_message_error(self, node: Message, name: str) -> Type:
+        """Record the error that a message literal's name stands for no message, and check the values of its fields."""
         known_type = self._resolve_name(node, name)
         for _, value, _, _ in node.fields:
             self.get_type(value)
@@ -288,7 +288,7 @@ class Checker:
         return self.unification.resolve(result)
 
     def _find_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
-        """Return the types of the variables of a comprehension."""
+        """Return the types of the variables of a comprehension, which loops over a list or map."""
         has_two_variables = len(node.names) == 2
         if range_type.kind == "list":
             return (INT, range_type.parameters[0]) if has_two_variables else range_type.parameters

@@ -200,25 +200,28 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     except CelError as error:
         return [(node.at, str(error))]
     for clause, value in zip(wanted, values, strict=False):
-        wrong = _find_unfit(value, clause.verb, checked)
+        wrong = _find_unfit_value(value, clause.verb, checked)
         if wrong is not None:
-            return [(wrong.at, describe_unfit_value(clause.verb, _runtime_name(checked.types[wrong])))]
+            return [(wrong.at, describe_unfit_value(clause.verb, _get_runtime_type_name(checked.types[wrong])))]
     if len(values) > len(wanted):
         what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
         return [(node.at, what)]
     return []
 
 
-def _find_unfit(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
-    """Return the value, or the one inside it, whose type a clause does not accept."""
+def _find_unfit_value(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
+    """Return the value, or a value inside it, whose type a clause does not accept, or None if there is none."""
     t = checked.types[value]
     kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind
     if kind != "dyn" and kind not in ACCEPTED[verb].split():
         return value
     if verb == "s" and isinstance(value, ListOf | MapOf):
-        return next((wrong for inner in get_children(value) if (wrong := _find_unfit(inner, verb, checked))), None)
+        return next(
+            (wrong for inner in get_children(value) if (wrong := _find_unfit_value(inner, verb, checked))), None
+        )
     return None
 
 
-def _runtime_name(t: Type) -> str:
+def _get_runtime_type_name(t: Type) -> str:
+    """Return the name of a type as ``type(x)`` gives it during evaluation."""
     return {"any": "google.protobuf.Any", "null": "null_type"}.get(t.kind, t.name or t.kind)

@@ -24,7 +24,7 @@ _TRAVERSAL, _PATTERN = 0.1, 0.25
 
 
 def _build_text_cost(times: int = 1) -> Cost:
-    """Build the cost function of traversing the first argument some times."""
+    """Build the cost function of traversing the first argument that many times."""
     return lambda first, *rest: ceil(get_cost_size(first) * times * _TRAVERSAL)
 
 

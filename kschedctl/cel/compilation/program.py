@@ -117,7 +117,7 @@ class Planner:
     # -- selections ----------------------------------------------------------------------------------------------
 
     def _plan_operand(self, node: SyntaxNode) -> tuple[Run, int]:
-        """Return the computation of the operand of a selection, and the cost of the selection."""
+        """Return the computation of a selection's operand, and the cost of the selection itself."""
         step = self.plan(node)
         return step.run, 1 if step.attribute else 2
 

@@ -96,7 +96,7 @@ def find_last_index(values: list[Value], wanted: Value) -> int:
 
 
 def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
-    """Return the values from ``start`` to before ``end``. Raises CelError."""
+    """Return the values from ``start`` to before ``end``. Raises CelError for an invalid range."""
     if start < 0 or end < 0:
         raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -124,7 +124,7 @@ def flatten(values: list[Value], depth: int = 1) -> list[Value]:
 
 
 def sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
-    """Sort values by their keys. Raises CelError."""
+    """Return the values in the order of their keys. Raises CelError if the keys have different types."""
     if len(values) != len(keys):
         what = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
         raise CelError(f"{what} {len(values)} and {len(keys)} elements respectively")
@@ -207,7 +207,7 @@ def build_optional_of_non_zero(value: Value) -> Optional:
 
 
 def unwrap_present(values: list[Value]) -> list[Value]:
-    """Return the contents of the optional values that are present. Raises CelError."""
+    """Return the contents of the optional values that are present. Raises CelError if a value is not optional."""
     for value in values:
         if not isinstance(value, Optional):
             raise CelError(f"value {value} is not optional")

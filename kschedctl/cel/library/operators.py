@@ -32,14 +32,14 @@ MAX_TIME = 253402300799 * 10**9 + 10**9 - 1
 
 
 def checked_duration(nanos: int) -> Duration:
-    """Return a duration. Raises CelError on overflow."""
+    """Return the duration of that many nanoseconds. Raises CelError if they do not fit in 64 bits."""
     if not INT_MIN <= nanos <= INT_MAX:
         raise CelError("duration overflow")
     return Duration(nanos)
 
 
 def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """Return a timestamp. Raises CelError outside the years 1 to 9999."""
+    """Return the timestamp that many nanoseconds after 1970. Raises CelError outside the years 1 to 9999."""
     if not MIN_TIME <= nanos <= MAX_TIME:
         raise CelError("timestamp overflow")
     return Timestamp(nanos, offset)
@@ -61,7 +61,7 @@ _Operation = Callable[[Value, Value], Value]
 
 
 def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Value, right: Value) -> _Operation:
-    """Return the operation for the types of both operands. Raises CelError."""
+    """Return the operation for the types of both operands. Raises CelError if there is none."""
     operation = operations.get((type(left), type(right)))
     if operation is None:
         raise CelError(NO_SUCH_OVERLOAD)

@@ -33,8 +33,11 @@ def _build_index_error(at: int) -> CelError:
 
 
 def find_index(text: str, part: str, start: int = 0) -> int:
-    """Return the index of the first occurrence of a part at or after ``start``, or -1. Raises CelError."""
-    if not part:
+    """Return the index of the first occurrence of ``part`` at or after ``start``, or -1.
+
+    Raises CelError if ``start`` is negative.
+    """
+    if not part:  # as upstream, which does not check the start in this case
         return start
     if start < 0:
         raise _build_index_error(start)
@@ -42,9 +45,9 @@ def find_index(text: str, part: str, start: int = 0) -> int:
 
 
 def find_last_index(text: str, part: str, *start: int) -> int:
-    """Return the last index of a part, or -1. Raises CelError.
+    """Return the index of the last occurrence of a part, or -1.
 
-    The search goes backwards from a start index, by default from the end.
+    The search goes backwards from a start index, by default from the end. Raises CelError if the start is negative.
     """
     if not part:
         return start[0] if start else len(text)
@@ -56,14 +59,14 @@ def find_last_index(text: str, part: str, *start: int) -> int:
 
 
 def char_at(text: str, at: int) -> str:
-    """Return the character at an index, or "" right after the last one. Raises CelError."""
+    """Return the character at an index, or "" right after the last one. Raises CelError for other indices."""
     if not 0 <= at <= len(text):
         raise _build_index_error(at)
     return text[at : at + 1]
 
 
 def substring(text: str, start: int, *end: int) -> str:
-    """Return the text from ``start`` to ``end`` or to its end. Raises CelError."""
+    """Return the text from ``start`` to before ``end``, or to its own end. Raises CelError for an invalid range."""
     if end and start > end[0]:
         raise CelError(f"invalid substring range. start: {start}, end: {end[0]}")
     for at in (start, *end):
@@ -73,7 +76,7 @@ def substring(text: str, start: int, *end: int) -> str:
 
 
 def replace_text(text: str, old: str, new: str, count: int = -1) -> str:
-    """Return the text with some or all occurrences replaced."""
+    """Return the text with the first ``count`` occurrences replaced, or all if ``count`` is negative."""
     times = text.count(old) if count < 0 else min(count, text.count(old))
     if len(text) + times * (len(new) - len(old)) > MAX_TEXT:
         raise CostLimitError
@@ -81,7 +84,7 @@ def replace_text(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def join_texts(parts: list[Value], separator: str = "") -> str:
-    """Join texts. Raises CelError."""
+    """Join texts. Raises CelError if a part is not a text."""
     for part in parts:
         if not isinstance(part, str):
             raise CelError(f"join: invalid input: {part}")
@@ -89,7 +92,7 @@ def join_texts(parts: list[Value], separator: str = "") -> str:
 
 
 def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
-    """Split a text into at most ``limit`` parts."""
+    """Split a text into at most ``limit`` parts, or as many as there are if ``limit`` is negative."""
     if limit == 0:
         return []
     if separator:
@@ -112,7 +115,7 @@ def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def quote_text(text: str) -> str:
-    """Return the text as a literal."""
+    """Return the text in quotes, with its special characters escaped."""
     escapes = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
     table = str.maketrans(escapes | {"\\": r"\\", '"': r"\""})
     return f'"{text.translate(table)}"'

@@ -53,6 +53,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread
+from kschedctl.text.amounts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
@@ -315,5 +316,5 @@ def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
 def _format_last_message(last: LastWords) -> str:
     """Return the scheduler's last message about a pod, with its age and the number of attempts."""
     attempts_text = f"rejected at least {last.attempts:,} times, " if last.attempts > 1 else ""
-    age_text = f" {last.age} ago" if last.age else ""
+    age_text = f" {spell_age(last.age)} ago" if last.age else ""
     return f"{attempts_text}the scheduler last said{age_text}: {last.message}"

@@ -31,6 +31,7 @@ from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_w
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import counted, first_few
 
 
@@ -244,7 +245,7 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     """Build the finding that a workload is held back elsewhere, with its age and the messages of its conditions."""
     parts = [entry.headline]
     if entry.age:
-        parts.append(f"pending for {entry.age}")
+        parts.append(f"pending for {spell_age(entry.age)}")
     parts += (condition.words for condition in entry.conditions if condition.message)
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
@@ -341,7 +342,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
         for victim in find_terminating_victims(waiting_pod.explanation, audited):
             if victim.overdue:
                 namespace, _, _ = victim.pod.partition("/")
-                due = f"should have left {victim.node} by {victim.due} ({victim.overdue} ago)"
+                due = f"should have left {victim.node} by {victim.due} ({spell_age(victim.overdue)} ago)"
                 message = f"preempted for {first.pod.key}: {due}, but is still there"
                 yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=namespace)
 
@@ -370,7 +371,7 @@ def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
     age = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if age:
-        yield f"pending for {age}"
+        yield f"pending for {spell_age(age)}"
     if first.cause == "stuck" and first.last_message:
         yield f"{_introduce_last_message(first.last_message)}: {first.last_message.message}"
 
@@ -382,10 +383,10 @@ def _introduce_last_message(last_words: LastWords) -> str:
     """
     is_from_condition = last_words.source == f"condition {CONDITION}"
     if is_from_condition:
-        rejected_text = f"rejected for {last_words.age}, " if last_words.age else ""
+        rejected_text = f"rejected for {spell_age(last_words.age)}, " if last_words.age else ""
         return f"{rejected_text}the scheduler last said"
     attempts_text = f"rejected at least {last_words.attempts:,} times, " if last_words.attempts > 1 else ""
-    age_text = f" {last_words.age} ago" if last_words.age else ""
+    age_text = f" {spell_age(last_words.age)} ago" if last_words.age else ""
     return f"{attempts_text}the scheduler last said{age_text}"
 
 

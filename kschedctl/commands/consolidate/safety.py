@@ -37,8 +37,8 @@ class RequiredRoom(NamedTuple):
             for name in (CPU, MEMORY):
                 requested = _compute_share(view, remaining, view.resources[name])
                 if requested > 100 - self.headroom:
-                    requirement = f"--headroom requires {format_significant(self.headroom, 3)} %"
-                    return f"{name}: {format_significant(100 - requested, 3)} % would be free, {requirement}"
+                    requirement = f"--headroom requires {format_significant(self.headroom, 3)}%"
+                    return f"{name}: {format_significant(100 - requested, 3)}% would be free, {requirement}"
         if self.pods and not self.fits_on(view, remaining):
             if self.fits_now:
                 return "the pods of --headroom-for would no longer fit"

@@ -54,6 +54,13 @@ FAILED_NAMED = 100
 """The number of failed pods that are named."""
 
 
+class _IdleVerdict(NamedTuple):
+    """The verdict on a waiting pod that will not be placed, and the reason."""
+
+    verdict: str
+    message: str = ""
+
+
 class _Gang(NamedTuple):
     """A gang and its pods, grouped by what happens to them."""
 
@@ -63,8 +70,8 @@ class _Gang(NamedTuple):
     """All pods that are waiting or assigned, by position."""
     tried: list[Position]
     """The pods that wait for a node and will be placed, in order."""
-    idle: dict[Position, tuple[str, str]]
-    """The waiting pods that will not be placed, each with a verdict and a message."""
+    idle: dict[Position, _IdleVerdict]
+    """The waiting pods that will not be placed."""
     assigned: list[Position]
     """The pods that have a node."""
     ended: EndedPods
@@ -82,7 +89,7 @@ class _Gang(NamedTuple):
         """The number of pods that count toward the gang's size."""
         if self.key.project is GangProject.COSCHEDULING:
             return len(self.infos)
-        terminating_count = sum(verdict == TERMINATING for verdict, _ in self.idle.values())
+        terminating_count = sum(idle.verdict == TERMINATING for idle in self.idle.values())
         return len(self.infos) - terminating_count + self.succeeded_count
 
 
@@ -165,8 +172,8 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
 
 def _iter_idle_pods(
     view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
-) -> Iterator[tuple[Position, tuple[str, str]]]:
-    """Yield the waiting pods that will not be placed, each with a verdict and a message.
+) -> Iterator[tuple[Position, _IdleVerdict]]:
+    """Yield the waiting pods that will not be placed, each with its verdict.
 
     Kueue's own gates are ignored, so that pods which only Kueue holds back are tried.
     """
@@ -174,11 +181,11 @@ def _iter_idle_pods(
         gates = {gate.name for gate in info.spec.scheduling_gates}
         status = find_rejecting_gate(any_framework, info, view)
         if info.terminating:
-            yield position, (TERMINATING, "")
+            yield position, _IdleVerdict(TERMINATING)
         elif framework is not None and info.spec.scheduler_name != framework.profile.scheduler_name:
-            yield position, (NOT_TRIED, f"scheduler {info.spec.scheduler_name} places it")
+            yield position, _IdleVerdict(NOT_TRIED, f"scheduler {info.spec.scheduler_name} places it")
         elif status is not None and not (key.project is GangProject.KUEUE and gates and gates <= KUEUE_GATES):
-            yield position, (GATED, ", ".join(status.reasons))
+            yield position, _IdleVerdict(GATED, ", ".join(status.reasons))
 
 
 def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
@@ -229,8 +236,8 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
 
 def _report_idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
     """Yield a report on each waiting pod that will not be placed."""
-    for position, (verdict, message) in gang.idle.items():
-        yield MemberReport(view.pods.objects[position].key, verdict, message=message)
+    for position, idle in gang.idle.items():
+        yield MemberReport(view.pods.objects[position].key, idle.verdict, message=idle.message)
 
 
 def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:

@@ -83,8 +83,9 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
 
     The command for more fixes follows the best fix, unless that fix already has a command.
     """
+    advice = [suggestion for suggestion in report.advice if not _is_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
-    more_fixes = _build_more_fixes_line(report, style)
+    more_fixes = () if style.patches else _build_more_fixes_line(report, style)
     if best_fix and not any(isinstance(block, Command) for block in best_fix):
         best_fix, more_fixes = (*best_fix, *more_fixes), ()
     return (
@@ -100,10 +101,8 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *build_preemption_line(report),
         *build_pod_group_section(report.pod_group, style),
         *build_fixes_section(report.remedies, report.impossible, style),
-        *(() if style.patches else more_fixes),
-        *build_advice_section(
-            [advice for advice in report.advice if not _is_shown_elsewhere(advice, report)], report.pod
-        ),
+        *more_fixes,
+        *build_advice_section(advice, report.pod),
         *_build_pre_filter_table(report),
         *_build_rejection_sections(report, style),
         *build_extenders_section(report, style),

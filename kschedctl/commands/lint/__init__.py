@@ -34,7 +34,7 @@ class Destination(NamedTuple):
     """The namespaces and clusters to which manifests are applied."""
 
     namespace: str
-    """The namespace of manifests that name none, empty for the default."""
+    """The namespace of manifests that name none; empty for that of their Helm release, or the default namespace."""
     together: list[list[str]]
     """Lists of paths. The manifests under the paths of one list are applied to the same cluster."""
     named_files: list[str]
@@ -56,11 +56,11 @@ def lint(
 ) -> Findings:
     """Find what makes scheduling go wrong in manifests or, without ``paths``, in the ``cluster`` itself.
 
-    With a ``cluster``, rules that need nodes and pods run for manifests, too. ``select`` and ``ignore`` are ids of
-    rules, in which * stands for anything. ``profile`` is default, strict or all. ``severity`` is the lowest severity to
-    report (error, warning, note). Manifests without a namespace are applied to ``namespace``. ``instance_types`` are
-    all types that Karpenter may launch, in the format of kwok's instance_types.json. No settings file is read. Raises
-    UsageError and InputError.
+    With a ``cluster``, rules that need nodes and pods run for manifests, too. ``select`` and ``ignore`` are rule ids,
+    with * as a wildcard. ``profile`` is default, strict or all. ``severity`` is the lowest severity to report (error,
+    warning, note). Manifests without a namespace are applied to ``namespace``. ``instance_types`` are all types that
+    Karpenter may launch, in the format of kwok's instance_types.json. No settings file is read. Raises UsageError and
+    InputError.
 
     >>> import kschedctl
     >>> budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "none"}}
@@ -88,7 +88,7 @@ def build_report(
     reporting: Reporting,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """Build the report of the findings among the problems, with the version of this program."""
+    """Build the report of the problems in scope, with the version of this program."""
     return replace(build_findings(context, rules, problems, reporting, scope), tool_version=VERSION)
 
 
@@ -99,25 +99,25 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Return the objects that rules examine: the manifests, or the cluster if there are none.
+    """Build the context that rules check: that of the manifests, or of the cluster if there are no manifests.
 
-    Raises UsageError and InputError.
+    Raises UsageError if there is neither, and InputError for invalid instance types.
     """
-    if manifests is None:
-        if cluster is None or cluster.cluster is None:
-            raise UsageError(
-                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
-            )
+    if manifests is not None:
+        context = _build_manifest_context(manifests, cluster, gates, destination)
+    elif cluster is not None and cluster.cluster is not None:
         context = LintContext.from_cluster(cluster.cluster)
     else:
-        context = _build_manifest_context(manifests, cluster, gates, destination)
-    return context if instance_types is None else replace(context, instance_types=read_instance_types(instance_types))
+        raise UsageError("nothing to lint", hint="name manifests with -f, or a cluster with --with-cluster or --live")
+    if instance_types is None:
+        return context
+    return replace(context, instance_types=read_instance_types(instance_types))
 
 
 def _build_manifest_context(
     manifests: Repository, cluster: DescribedCluster | None, gates: FeatureGates, destination: Destination
 ) -> LintContext:
-    """Return the context of manifests and of their cluster: the given one, or one that they describe."""
+    """Build the context of manifests and of their cluster, by default the one that the manifests describe."""
     described_cluster = cluster or find_described_cluster(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)

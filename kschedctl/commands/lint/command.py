@@ -45,6 +45,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path
 from kschedctl.sources.output_file import validate_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository
+from kschedctl.text.counts import counted
 
 EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
@@ -73,10 +74,10 @@ class ClusterOptions(InstanceTypeInput):
     with_cluster: Annotated[
         list[str],
         typer.Option(
-            "--with-cluster", metavar="FILE", help="Files of the cluster that the manifests go to. Repeatable."
+            "--with-cluster", metavar="FILE", help="File of the cluster that the manifests go to. Repeatable."
         ),
     ] = field(default_factory=list)
-    live: Annotated[bool, typer.Option("--live", help="Look at the live cluster of the current context too.")] = False
+    live: Annotated[bool, typer.Option("--live", help="Also use the live cluster of the current context.")] = False
 
     def is_live(self, source: Source) -> bool:
         """Return whether the cluster is a live one."""
@@ -99,26 +100,26 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="strict: advice that many do without too; all: every rule, wherever.  [default: default]",
+            help="strict: also rules that many clusters do without; all: every finding.  [default: default]",
         ),
     ] = None
     select: Annotated[
-        list[str], typer.Option("--select", metavar="RULE,…", help="Only these rules; * stands for anything.")
+        list[str], typer.Option("--select", metavar="RULE,…", help="Run only these rules; * is a wildcard.")
     ] = field(default_factory=list)
-    ignore: Annotated[list[str], typer.Option("--ignore", metavar="RULE,…", help="Not these rules.")] = field(
+    ignore: Annotated[list[str], typer.Option("--ignore", metavar="RULE,…", help="Do not run these rules.")] = field(
         default_factory=list
     )
     fail_on: Annotated[
         Severity | None,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="Exit 1 from this severity up.  [default: warning]"
+            "--fail-on", metavar="error|warning|note", help="Lowest severity for exit code 1.  [default: warning]"
         ),
     ] = None
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="FILE", help="Report only findings that are not in this file.")
     ] = None
     write_baseline: Annotated[
-        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write the findings to this file.")
+        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write a baseline with all findings.")
     ] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit 2 if a file cannot be read.")] = False
     settings: Annotated[
@@ -126,19 +127,21 @@ class RuleOptions(LintFilters):
         typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
     ] = None
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes to the files; report the rest.")] = False
-    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, without changes.")] = False
 
     def validate_fix_options(self, manifests: object) -> None:
         """Raise UsageError if --fix and --diff are combined, or used without manifests."""
         if self.fix and self.diff:
-            raise UsageError("--fix writes what --diff only shows", hint="give one of them")
+            raise UsageError(
+                "--fix and --diff exclude each other", hint="use --diff to see the fixes, --fix to write them"
+            )
         if (self.fix or self.diff) and manifests is None:
-            raise UsageError("nothing to fix: only files are written, never a cluster", hint="give manifests with -f")
+            raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="name manifests with -f")
 
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """The options for how to show the findings."""
+    """The options for the output format and the level of detail."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
@@ -154,14 +157,19 @@ class DisplayOptions:
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
     def build_answer(self, document: object, exit_code: int = CLEAN) -> Answer:
-        """Return the answer that shows a document."""
+        """Build the answer that shows a document in the chosen format."""
         answer = Output(self.output, color=self.color).answer(document, exit_code)
         return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
 
     def build_diff_answer(self, fixes: LintFixes) -> Answer:
-        """Return the answer that shows fixes. Raises UsageError for output formats that only show findings."""
+        """Build the answer that shows fixes, with exit code 1 if there are any.
+
+        Raises UsageError for output formats that only show findings.
+        """
         if self.output.name not in DIFF_FORMS:
-            raise UsageError(f"--diff has no form {self.output.name}", hint="-o json or yaml, or none for the diff")
+            raise UsageError(
+                f"--diff does not support -o {self.output.name}", hint="use -o json or yaml, or leave -o out for a diff"
+            )
         answer = self.build_answer(fixes, FOUND if fixes.files else CLEAN)
         return replace(answer, format="diff") if self.output == TABLE else answer
 
@@ -176,19 +184,25 @@ def lint(
         list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
     ] = None,
 ) -> Answer | int:
-    """What in these manifests, or in this cluster, makes scheduling go wrong?
+    """What makes scheduling go wrong in these manifests, or in this cluster?
 
     With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too; without
     manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` explains one. The
     annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
+    # Two subcommands show documentation.
     arguments = files or []
     if arguments == ["rules"]:
         return display.build_answer(build_rule_list())
     if arguments[:1] == ["explain"]:
         if len(arguments) != 2:
-            raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
+            raise UsageError(
+                "lint explain needs exactly one rule",
+                hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+            )
         return display.build_answer(build_rule_report(get_rule(arguments[1])))
+
+    # Read the settings and the input.
     settings_file = Path(rule_options.settings) if rule_options.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
     if not (source.snapshot or cluster_options.is_live(source)):
@@ -200,6 +214,8 @@ def lint(
     rule_options.validate_fix_options(manifests)
     cluster = cluster_options.load_cluster(source)
     instance_types = cluster_options.read_types()
+
+    # Lint, and fix if requested.
     destination = Destination(rule_options.namespace or "", _resolve_together(project), _list_named_files(paths))
     gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
     linter = _build_linter(
@@ -214,9 +230,9 @@ def lint(
 
 
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
-    """Return whether the folders hold nothing but templates that another tool renders.
+    """Return whether the folders contain only templates that another tool has to render, so that nothing was linted.
 
-    Git hooks name such files themselves, so files given by name do not count.
+    Files given by name do not count, because git hooks name such files, too.
     """
     if report.checked or report.findings or not any(map(os.path.isdir, paths)):
         return False
@@ -226,7 +242,7 @@ def _has_only_templates(report: Findings, paths: list[str]) -> bool:
 def _fix_files(
     fixer: LintFixer, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
 ) -> Answer | int:
-    """Fix the files and return the answer with the remaining findings, or with --diff only show the changes."""
+    """Fix the files and build the answer with the remaining findings, or with --diff only the answer with changes."""
     report = fixer.run()
     if rule_options.diff:
         return display.build_diff_answer(fixer.build_report())
@@ -237,11 +253,12 @@ def _fix_files(
 def _build_linter(
     rule_options: RuleOptions, project: Project, get_context: Callable[[Repository | None], LintContext]
 ) -> Callable[[Repository | None], Linted]:
-    """Return a function that lints manifests, or the cluster, according to the options and settings."""
+    """Build a function that lints manifests, or the cluster, according to the options and settings."""
     settings = project.settings
     ignored = (*settings.ignore, *_split_lists(rule_options.ignore))
-    # A profile that the command line names is what is wanted now, whatever the settings select.
-    selected = _split_lists(rule_options.select) or (settings.select if rule_options.profile is None else ())
+    selected = _split_lists(rule_options.select)
+    if not selected and rule_options.profile is None:  # --profile overrides the rules that the settings select
+        selected = settings.select
     profile = rule_options.profile or settings.profile
     rules = choose_rules(selected, ignored, profile, settings.severity)
     reporting = Reporting(
@@ -264,20 +281,22 @@ def _build_linter(
 def _build_findings_answer(
     report: Findings, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
 ) -> Answer | int:
-    """Write the baseline if the options request it, otherwise return the answer that shows the findings."""
+    """Build the answer that shows the findings, with exit code 1 if one of them is severe enough.
+
+    If the options request a baseline, it is written instead, and exit code 0 is returned.
+    """
     if rule_options.write_baseline is not None:
         write_file(rule_options.write_baseline, [render_baseline(report.findings).encode(errors="backslashreplace")])
-        log.warning("wrote %d findings to %s", len(report.findings), rule_options.write_baseline)
+        log.warning("wrote %s to %s", counted(len(report.findings), "finding"), rule_options.write_baseline)
         return CLEAN
-    return display.build_answer(
-        report, FOUND if report.has_at_least(rule_options.fail_on or settings.fail_on) else CLEAN
-    )
+    fails = report.has_at_least(rule_options.fail_on or settings.fail_on)
+    return display.build_answer(report, FOUND if fails else CLEAN)
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
-    """Load the baseline named by the options, falling back to the settings.
+    """Load the baseline of the options, or else that of the settings, or return an empty one.
 
-    Return an empty one while a baseline is being written.
+    The baseline of the settings is not used while a baseline is being written.
     """
     if rule_options.baseline is not None:
         return read_baseline(rule_options.baseline)
@@ -287,12 +306,12 @@ def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
 
 
 def _resolve_together(project: Project) -> list[list[str]]:
-    """Return the lists of paths in the settings as paths relative to the current folder."""
+    """Return the lists of paths in the setting ``together``, relative to the current folder."""
     return [[relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
 def _list_named_files(paths: list[str]) -> list[str]:
-    """Return the files that were given by name, written as in findings."""
+    """Return the paths that are not folders, written as in findings."""
     return [STDIN_NAME if path == STDIN else relative_path(path) for path in paths if not os.path.isdir(path)]
 
 
@@ -304,13 +323,13 @@ def _load_cluster_from_files(source: Source) -> DescribedCluster:
 
 
 def _get_owner(document: JsonObject) -> Owner:
-    """Return the kind, namespace and name of a document."""
+    """Return the kind, namespace and name of a workload's document, by which its pods refer to it."""
     metadata = object_at(document, "metadata")
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
 def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions, project: Project) -> Repository | None:
-    """Read the manifests under the paths, or return None if no path is given."""
+    """Read the manifests under the paths that are not excluded, or return None if no path is given."""
     if not paths:
         return None
     included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)
@@ -321,5 +340,5 @@ def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions,
 
 
 def _split_lists(lists: list[str]) -> tuple[str, ...]:
-    """Return the items of comma-separated lists."""
+    """Return all items of comma-separated lists, without empty ones."""
     return tuple(filter(None, (part.strip() for text in lists for part in text.split(","))))

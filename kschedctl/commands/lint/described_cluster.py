@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class DescribedCluster(NamedTuple):
-    """A cluster, with further data about it from files."""
+    """The cluster of the manifests, with further data about it from files."""
 
     cluster: Cluster | None
     """The cluster, None if it is unknown."""
@@ -39,23 +39,31 @@ class DescribedCluster(NamedTuple):
     is_self_described: bool = False
     """Whether the linted manifests describe the cluster."""
     stored_manifests: Mapping[Owner, JsonObject] = MappingProxyType({})
-    """The workloads of the cluster as its files have them."""
+    """The manifests of the cluster's workloads in its files."""
 
 
 def find_described_cluster(
     manifests: Sequence[Read], gates: FeatureGates, named_files: Collection[str] = ()
 ) -> DescribedCluster:
-    """Return the cluster that the manifests describe, without a cluster if there are no readable nodes."""
-    readable_kinds = [
+    """Find the cluster that the manifests describe.
+
+    The result is without a cluster if there are no nodes, if a node cannot be read, or if the nodes do not belong to
+    all manifests. A warning is logged in the last case.
+    """
+    known_manifests = [
         m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
     ]
-    nodes = [manifest for manifest in readable_kinds if manifest.value["kind"] == "Node"]
+    nodes = [manifest for manifest in known_manifests if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, is_self_described=True)
     if not _is_cluster_of_all_manifests(nodes, manifests, named_files):
-        log.warning("note: %s has nodes, and is not taken for the cluster of all: --with-cluster is", nodes[0].file)
+        log.warning(
+            "note: the nodes in %s are not used as the cluster of all manifests; name their files with --with-cluster "
+            "if they are",
+            nodes[0].file,
+        )
         return DescribedCluster(None, is_self_described=True)
-    return _build_cluster(readable_kinds, gates)
+    return _build_cluster(known_manifests, gates)
 
 
 def _is_cluster_of_all_manifests(
@@ -63,8 +71,8 @@ def _is_cluster_of_all_manifests(
 ) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.
 
-    They do if all were given by name, or if all manifests are in folders below them. Nodes in the examples and tests of
-    a repository do not make it a cluster.
+    They do if all of these files were given by name, or if node names are unique and all manifests are in folders below
+    the files. Nodes in the examples and tests of a repository are not its cluster.
     """
     files = {manifest.file for manifest in nodes}
     if files <= set(named_files):
@@ -81,7 +89,10 @@ def _get_folder(file: str) -> str:
 
 
 def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
-    """Build the cluster of the readable manifests. If a node cannot be read, the cluster is None."""
+    """Build the cluster of the readable manifests. If a node cannot be read, the cluster is None.
+
+    Manifests that cannot be read become problems, unless lint's rules report them anyway.
+    """
     objects = []
     problems = []
     all_nodes_read = True
@@ -102,19 +113,20 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
 
 
 def _describe_fault(manifest: Read, kind: str) -> str:
-    """Return why a manifest cannot be read, such as `field: what is wrong`, or an empty string if it can."""
+    """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can."""
     try:
         is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCE_FIELDS:
             validate_quantities(RESOURCE_FIELDS[kind](obj), lambda: _NOWHERE)
     except InputError as error:
-        return f"{error.where.removeprefix(str(_NOWHERE)).removeprefix(', ')}: {error.what}".removeprefix(": ")
+        field = error.where.removeprefix(str(_NOWHERE)).removeprefix(", ")
+        return f"{field}: {error.what}" if field else error.what
     return ""
 
 
 def _get_subject(manifest: Read) -> Subject:
-    """Return the subject of a manifest."""
+    """Build the subject of a manifest, without a namespace."""
     metadata = manifest.value.get("metadata")
     name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
     return Subject(str(manifest.value["kind"]), name, document=manifest.value, location=manifest)

@@ -7,7 +7,7 @@ import difflib
 import io
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.errors import UsageError
@@ -82,24 +82,27 @@ class LintFixer:
     def run(self) -> Findings:
         """Fix the manifests in memory and return the remaining findings.
 
-        Files in which a fix does not have the desired effect stay as they are.
+        Findings that may hide others are fixed first. Files in which a fix does not have the desired effect stay as
+        they are.
         """
         texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
-        writable = {text.file for text in texts if _is_writable(text)}
-        current, (report, problems) = self.manifests, self.lint(self.manifests)
+        writable_files = {text.file for text in texts if _is_writable(text)}
+        current_manifests = self.manifests
+        report, problems = self.lint(current_manifests)
         for hiding in (True, False):
-            chosen = [(rule, problem) for rule, problem in problems if (rule.id in HIDING_RULES) is hiding]
-            fixes = [fix for fix in _iter_fixed_texts(report, chosen) if fix.text.file in writable]
+            fixable = [(rule, problem) for rule, problem in problems if (rule.id in HIDING_RULES) is hiding]
+            fixes = [fix for fix in _iter_fixed_texts(report, fixable) if fix.text.file in writable_files]
             while fixes:
-                fixed_manifests = _replace_manifests(current, fixes)
-                linted = self.lint(fixed_manifests)
-                failed_files = _find_failed_files(report, linted[0], fixes, hiding=hiding)
+                fixed_manifests = _replace_manifests(current_manifests, fixes)
+                fixed_report, fixed_problems = self.lint(fixed_manifests)
+                failed_files = _find_failed_files(report, fixed_report, fixes, hiding=hiding)
                 if not failed_files:
-                    current, (report, problems) = fixed_manifests, linted
+                    current_manifests, report, problems = fixed_manifests, fixed_report, fixed_problems
                     self._record_fixes(fixes)
                     break
-                remaining = [fix for fix in fixes if fix.text.file not in failed_files]
-                fixes = remaining if len(remaining) < len(fixes) else []  # give up if other files failed
+                # Try again without the failed files. Give up if none of them has a fix.
+                remaining_fixes = [fix for fix in fixes if fix.text.file not in failed_files]
+                fixes = remaining_fixes if len(remaining_fixes) < len(fixes) else []
         return report
 
     def _record_fixes(self, fixes: Iterable[FixedText]) -> None:
@@ -114,41 +117,50 @@ class LintFixer:
         return tuple(finding for fixed_text in self.files.values() for finding in fixed_text.findings)
 
     def write(self) -> None:
-        """Write the fixed files. Raises InputError at the first file that cannot be written."""
+        """Write the fixed files, each with its byte order mark if it had one.
+
+        Raises InputError at the first file that cannot be written.
+        """
         for file, fix in self.files.items():
-            mark = codecs.BOM_UTF8 if _read_bytes(fix.text).startswith(codecs.BOM_UTF8) else b""
-            write_file(file, [mark, fix.fixed_text.encode()])
+            byte_order_mark = codecs.BOM_UTF8 if _read_bytes(fix.text).startswith(codecs.BOM_UTF8) else b""
+            write_file(file, [byte_order_mark, fix.fixed_text.encode()])
 
     def build_report(self) -> LintFixes:
-        """Return the fixes as diffs."""
+        """Build the report with the diff of each fixed file."""
         return LintFixes(tuple(FileFixes(file, _build_diff(fix), fix.findings) for file, fix in self.files.items()))
 
 
 def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Repository:
-    """Return the manifests with the objects of fixed files."""
-    after = {fix.text: fix.parsed_objects for fix in fixes}
+    """Return the manifests, with the objects of fixed files replaced by those of the fixed text."""
+    fixed_objects = {fix.text: fix.parsed_objects for fix in fixes}
     objects = (
-        after[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in after else m
+        fixed_objects[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in fixed_objects else m
         for m in manifests.objects
     )
     return manifests._replace(objects=tuple(objects))
 
 
-def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
-    """Yield each file with the safe fixes of its reported problems. Files that Helm renders are left out."""
-    reported = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
+def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterator[FixedText]:
+    """Yield each file that has safe fixes for its reported problems, with the fixes.
+
+    Files that Helm renders are left out, because Helm would overwrite them.
+    """
+    # Collect the corrections of each file with the findings that they correct.
+    findings_by_location = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
         place, edit = problem.subject.location, rule.find_edit(problem)
-        if edit is None or not isinstance(place, LocatedObject) or place.source:  # Helm would write the file again
+        if edit is None or not isinstance(place, LocatedObject) or place.source:
             continue
-        key = rule.id, str(problem.subject), format_path(problem.path), place.file, *place.locate(problem.path)
-        if key in reported:
-            corrections[place.text][Correction(place.document, place.root, edit)] = reported[key]
+        location = rule.id, str(problem.subject), format_path(problem.path), place.file, *place.locate(problem.path)
+        if location in findings_by_location:
+            correction = Correction(place.document, place.root, edit)
+            corrections[place.text][correction] = findings_by_location[location]
+
     for text, findings in corrections.items():
-        after, made_corrections = correct_text(text.content, list(findings))
+        fixed_text, made_corrections = correct_text(text.content, list(findings))
         if made_corrections:
-            yield FixedText(text, after, tuple(findings[correction] for correction in made_corrections))
+            yield FixedText(text, fixed_text, tuple(findings[correction] for correction in made_corrections))
 
 
 def _is_writable(text: Text) -> bool:
@@ -166,15 +178,20 @@ def _read_bytes(text: Text) -> bytes:
 
 
 def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedText], *, hiding: bool) -> set[str]:
-    """Return the files with findings that fixes should have corrected, or with new findings.
+    """Return the files in which fixes left findings that they should have corrected, or caused new findings.
 
     With `hiding`, new findings do not count, since the fixed findings may have hidden them.
     """
-    corrected_findings = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
-    allowed = Counter(map(_get_key, before.findings))
-    allowed.subtract(corrected_findings)
-    actual = Counter(map(_get_key, after.findings))
-    return {key[1] for key in actual if actual[key] > allowed[key] and (key in corrected_findings or not hiding)}
+    corrected_counts = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
+    allowed_counts = Counter(map(_get_key, before.findings))
+    allowed_counts.subtract(corrected_counts)
+    actual_counts = Counter(map(_get_key, after.findings))
+    failed_files = set()
+    for key, actual_count in actual_counts.items():
+        _, file, _ = key
+        if actual_count > allowed_counts[key] and (key in corrected_counts or not hiding):
+            failed_files.add(file)
+    return failed_files
 
 
 def _get_key(finding: Finding) -> FindingKey:
@@ -183,8 +200,9 @@ def _get_key(finding: Finding) -> FindingKey:
 
 
 def _build_diff(fixed: FixedText) -> str:
-    """Return the unified diff of a file."""
-    before, after = (list(io.StringIO(text, newline="\n")) for text in (fixed.text.content.text, fixed.fixed_text))
+    """Build the unified diff of a file."""
+    before = list(io.StringIO(fixed.text.content.text, newline="\n"))
+    after = list(io.StringIO(fixed.fixed_text, newline="\n"))
     name = fixed.text.file
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
@@ -193,11 +211,11 @@ def _build_diff(fixed: FixedText) -> str:
 def render_diff(document: Document) -> str:
     """Render the diffs of all files, with control characters escaped. Raises UsageError for other documents."""
     if not isinstance(document, LintFixes):
-        raise UsageError("a diff is of fixes: lint --diff")
+        raise UsageError("-o diff shows fixes only", hint="use kschedctl lint --diff")
     return "".join(f"{_escape_line(line)}\n" for file in document.files for line in file.diff.split("\n")[:-1])
 
 
 def _escape_line(line: str) -> str:
-    """Escape the control characters of a line, except tabs and Windows line ends."""
-    end = "\r" if line.endswith("\r") else ""
-    return "\t".join(map(printable, line.removesuffix("\r").split("\t"))) + end
+    """Escape the control characters of a line, except tabs and the carriage return of a Windows line end."""
+    carriage_return = "\r" if line.endswith("\r") else ""
+    return "\t".join(map(printable, line.removesuffix("\r").split("\t"))) + carriage_return

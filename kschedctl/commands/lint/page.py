@@ -17,26 +17,41 @@ Shown = TypeVar("Shown")
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:
-    """Build the page of findings: a table per file, worst first, then the number of findings per rule."""
+    """Build the page of findings: a table per file, the ignored findings if wide, and the number per rule.
+
+    The summary comes first or last, depending on the style.
+    """
+    details = [
+        *_build_file_tables(report, style),
+        *(_build_ignored_table(report) if style.wide else ()),
+        *_build_rule_counts(report),
+        *_build_fixed_table(report),
+    ]
+    if report.unknown:
+        unknown = f"some rules could not be checked: {describe_unread(report.unknown)}"
+        details.append(paragraph(Marked("unknown:", Tone.WARNING), unknown))
+    if report.passed_over:
+        details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
+    summary = paragraph(*_build_summary(report))
+    return (summary, *details) if style.answer_first else (*details, summary)
+
+
+def _build_file_tables(report: Findings, style: Style) -> Page:
+    """Build a table of findings for each file, the file with the worst finding first."""
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
-        row, title = partial(_build_finding_row, style=style), file or "In the cluster"
+        row = partial(_build_finding_row, style=style)
+        title = file or "In the cluster"
         blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
-    if style.wide:
-        columns = (Column("object"), Column("rule", keep=True), Column("reason"))
-        rows = [
-            (suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed
-        ]
-        blocks += build_table(rows, columns, keep_row, limit=None, title="Ignored")
-    blocks += _build_rule_counts(report)
-    blocks += _build_fixed_table(report)
-    unknown = f"some rules could not tell: {describe_unread(report.unknown)}"
-    doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
-    if report.passed_over:
-        doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
-    answer, details = paragraph(*_build_summary(report)), (*blocks, *doubts)
-    return (answer, *details) if style.answer_first else (*details, answer)
+    return tuple(blocks)
+
+
+def _build_ignored_table(report: Findings) -> Page:
+    """Build a table of the suppressed findings with their reasons."""
+    columns = (Column("object"), Column("rule", keep=True), Column("reason"))
+    rows = [(suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed]
+    return build_table(rows, columns, keep_row, limit=None, title="Ignored")
 
 
 def _list_columns(style: Style) -> tuple[Column, ...]:
@@ -46,14 +61,14 @@ def _list_columns(style: Style) -> tuple[Column, ...]:
 
 
 def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
-    """Return the field and the fix that the style asks for: both, only the fix, or none."""
+    """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or neither."""
     if style.wide:
         return (field, fix)
     return (fix,) if style.fixes else ()
 
 
 def _build_fixed_table(report: Findings) -> Page:
-    """Build a table of the corrected findings."""
+    """Build a table of the findings that --fix corrected."""
     rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
     return build_table(rows, columns, keep_row, limit=None, title="Fixed")
@@ -65,27 +80,31 @@ def _build_rule_counts(report: Findings) -> Page:
         return ()
     counts = Counter((finding.severity, finding.rule) for finding in report.findings)
     summaries = {rule.id: rule.summary for rule in report.rules}
+
+    def get_sort_key(severity_and_rule: tuple[str, str]) -> tuple[int, int, str]:
+        """Return a key that sorts by severity, then by descending number of findings."""
+        severity, rule = severity_and_rule
+        return SEVERITIES_BY_GRAVITY.index(severity), -counts[severity_and_rule], rule
+
     rows = [
         (str(counts[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summaries.get(rule, ""))
-        for severity, rule in sorted(
-            counts, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -counts[counted], counted[1])
-        )
+        for severity, rule in sorted(counts, key=get_sort_key)
     ]
-    columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
+    columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("finds")]
     return build_table(rows, columns, keep_row, limit=None, title="By rule")
 
 
 def _build_finding_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
-    """Return the cells for a finding."""
+    """Build the cells for a finding, one per column of `_list_columns`."""
     line = f"{finding.line}:{finding.column}" if finding.line else ""
     severity = Marked(finding.severity, SEVERITIES[finding.severity])
-    name = f"{finding.object} (of {finding.owner})" if finding.owner else finding.object
+    name = f"{finding.object} (owned by {finding.owner})" if finding.owner else finding.object
     row: tuple[Cell, ...] = (line, severity, finding.rule, name, finding.message)
     return (*row, *_select_optional(finding.path, finding.fix, style))
 
 
 def _describe_skipped(report: Findings, style: Style) -> str:
-    """Return how many documents were skipped and why, with their places if the output is wide."""
+    """Describe how many files or documents of each kind were skipped, or which ones if the output is wide."""
     parts = []
     for passed_over in report.passed_over:
         if style.wide:
@@ -97,15 +116,17 @@ def _describe_skipped(report: Findings, style: Style) -> str:
 
 
 def _build_summary(report: Findings) -> list[Cell]:
-    """Return the cells of the summary line, colored by the worst severity."""
-    verdict, *checked = report.build_first_line()
-    good_tone = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
-    return [Marked(verdict, SEVERITIES[_find_worst_severity(report)] if report.findings else good_tone), *checked]
+    """Build the cells of the summary line, with the verdict in the color of the worst severity.
 
-
-def _find_worst_severity(report: Findings) -> str:
-    """Return the worst severity among the findings."""
-    return next(level for level in SEVERITIES_BY_GRAVITY if report.count(level))
+    Without findings, it is green, or a warning if nothing was checked or something is unknown.
+    """
+    verdict, *details = report.build_first_line()
+    if report.findings:
+        worst_severity = next(level for level in SEVERITIES_BY_GRAVITY if report.count(level))
+        tone = SEVERITIES[worst_severity]
+    else:
+        tone = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
+    return [Marked(verdict, tone), *details]
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
@@ -121,12 +142,12 @@ def build_rule_list_page(report: RuleList, style: Style) -> Page:
         blocks += build_struct_table(
             family.rules, style, {"needs_cluster": _format_marks}, title=family.heading, limit=None
         )
-    needs = paragraph("★ needs nodes and pods: --with-cluster, --snapshot, --live or --demo")
-    return (*blocks, needs, paragraph("◦ only with --profile strict or all, or where it is selected"))
+    needs = paragraph("★ needs nodes and pods: use --with-cluster, --snapshot, --live or --demo")
+    return (*blocks, needs, paragraph("◦ runs only with --profile strict or all, or if selected"))
 
 
 def _format_marks(rule: RuleReport) -> str:
-    """Return the marks of a rule."""
+    """Return ★ for a rule that needs a cluster, ◦ for one that the default profile leaves out, or both or neither."""
     return ("★" if rule.needs_cluster else "") + ("◦" if rule.profile != "default" else "")
 
 
@@ -142,10 +163,14 @@ def _iter_rule_blocks(report: RuleReport) -> Iterator[Block]:
     )
     yield from section("What goes wrong", paragraph(report.why))
     yield from section("How to fix it", paragraph(report.fix))
-    needs = (paragraph("Needs to see nodes and pods"),) if report.needs_cluster else ()
-    profile = () if report.profile == "default" else (paragraph(f"Only with --profile {report.profile} or --select"),)
-    once = (paragraph("Reported once per namespace, except with --profile all or --select"),) if report.once else ()
-    yield from section("Source", Bullets(tuple(report.source.split("; "))), *needs, *profile, *once)
+    notes = []
+    if report.needs_cluster:
+        notes.append(paragraph("Needs nodes and pods"))
+    if report.profile != "default":
+        notes.append(paragraph(f"Runs only with --profile {report.profile} or --select"))
+    if report.once:
+        notes.append(paragraph("Reported once per namespace, except with --profile all or --select"))
+    yield from section("Source", Bullets(tuple(report.source.split("; "))), *notes)
     for title, text in (("Reported", report.bad), ("In this cluster", report.around), ("Not reported", report.good)):
         if text:
             yield from section(title, Verbatim(title, text.strip("\n")))

@@ -1,4 +1,4 @@
-"""The lint settings of a project, baselines, and the options that choose files, objects and severities."""
+"""Reading of a project's lint settings and baselines, and the options that filter files, objects and severities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Project(NamedTuple):
 
 
 def build_path_ignores(project: Project) -> PathIgnores:
-    """Return the rules that are ignored for some paths. Raises UsageError for rules that do not exist."""
+    """Build the ignores of rules by path from the settings. Raises UsageError for rules that do not exist."""
     patterns = project.settings.per_path_ignores
     check_rules_exist(rule for rules in patterns.values() for rule in rules)
     return PathIgnores(patterns, str(project.folder))
@@ -69,7 +69,7 @@ def read_baseline(file: str) -> Counter[str]:
 
 
 def _read_only_document(file: str) -> object:
-    """Read the only document of a file, or return None if the file is empty. Raises InputError."""
+    """Read the only document of a file, or return None if the file is empty. Raises InputError if it has several."""
     documents = load_documents(file)
     if len(documents) > 1:
         raise InputError(f"expected one document, found {len(documents)}", where=display_path(file))
@@ -111,16 +111,16 @@ class LintFilters:
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Report only of this namespace; manifests that name none go there.",
+            help="Report only this namespace. Manifests that name none go there.",
         ),
     ] = None
     selector: Annotated[
         str | None,
-        typer.Option("-l", "--selector", metavar="SELECTOR", help="Report only of objects, or pods, with such labels."),
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Report only objects, or pods, with these labels."),
     ] = None
     exclude: Annotated[
         list[str],
-        typer.Option("--exclude", metavar="PATTERN", help="Do not read such files and folders. Repeatable."),
+        typer.Option("--exclude", metavar="PATTERN", help="Do not read these files and folders. Repeatable."),
     ] = field(default_factory=list)
 
     @property

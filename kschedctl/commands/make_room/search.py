@@ -18,10 +18,9 @@ from math import perm
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row, Rows
-from kschedctl.commands.make_room.giving_back import releases_resources_on_exit
 from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, replay_plan
-from kschedctl.commands.make_room.sets import SetsOnNodes
+from kschedctl.commands.make_room.sets import SetsOnNodes, releases_resources_on_exit
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources

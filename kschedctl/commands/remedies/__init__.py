@@ -20,8 +20,8 @@ from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
+from kschedctl.commands.make_room import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
-from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes

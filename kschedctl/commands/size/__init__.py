@@ -1,8 +1,8 @@
 """`size`: which nodes would you need if you built the cluster from scratch?
 
-Read `sizing` first: it starts from node sets of a solver (`solved`) or a greedy packing (`plain`) and makes them
-cheaper (`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `shapes` and `type_shapes` are
-the node shapes to choose from, `program` is the packing problem as arrays.
+Read `sizing` first: it starts from node sets of a solver (`solved`) or of a greedy packing, and makes them cheaper
+(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `shapes` and `type_shapes` are the node
+shapes to choose from, `program` is the packing problem as arrays, with the greedy packing.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class NodeSizing(Report, frozen=True):
             refuted = "; the only cheaper set does not take them"
         elif self.cheapest and self.refuted:
             refuted = f"; none of {self.refuted:,} cheaper sets takes them"
-        return f" ({gap:.0f} % above that{refuted})"
+        return f" ({gap:.0f}% above that{refuted})"
 
     def _describe_exceptions(self) -> str:
         """Return how many pods get no node and which are not created, as the end of a sentence, empty if none."""

@@ -18,8 +18,7 @@ from kschedctl.commands.size.fill_levels import (
     find_crowded_shapes,
     measure_levels_when_full,
 )
-from kschedctl.commands.size.plain import PlainPacking
-from kschedctl.commands.size.program import Counts, PackingProgram, format_counts
+from kschedctl.commands.size.program import Counts, PackingProgram, PlainPacking, format_counts
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.reports.unknown import UnknownKind

@@ -22,10 +22,8 @@ from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.size import highs
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
-from kschedctl.commands.size.plain import PlainPacking
-from kschedctl.commands.size.program import Counts, Cut, build_program, format_counts
+from kschedctl.commands.size.program import Counts, Cut, PlainPacking, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
@@ -38,7 +36,7 @@ from kschedctl.commands.size.shapes import (
     scale_workloads,
     split_by_zone,
 )
-from kschedctl.commands.size.solved import SolvedPacking
+from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import find_exceeded_limits
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
@@ -148,7 +146,7 @@ class _Sizing:
         self.pod_count = len(self.cluster.pods)
         self._deadline = time.time() + self.wishes.seconds
         self.packing: SolvedPacking | PlainPacking = PlainPacking()
-        if highs.is_available():
+        if is_solver_available():
             self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4))
         self._one_per_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_per_zone)).view

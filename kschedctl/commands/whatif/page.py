@@ -165,7 +165,7 @@ def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[st
 def _build_zone_row(domain: DomainBalance) -> tuple[Cell, ...]:
     """Build the row of a zone."""
     counts = [_format_pair(f"{before:,}", f"{after:,}") for before, after in (domain.nodes, domain.pods)]
-    shares = [_format_pair(f"{before:.1f} %", f"{after:.1f} %") for before, after in domain.requested.values()]
+    shares = [_format_pair(f"{before:.1f}%", f"{after:.1f}%") for before, after in domain.requested.values()]
     return (domain.domain, *counts, *shares)
 
 

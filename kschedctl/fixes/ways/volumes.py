@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
-from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
+from kschedctl.fixes.ways import missing_objects, new_volumes
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
     adapt_to_volume,
@@ -380,8 +380,8 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
             if class_ is not None:
                 yield _build_topology_fix(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from storage_pools.iter_ignored_capacity_fixes(tried, fact)
-            yield storage_pools.build_storage_fix(tried, claim, fact)
+            yield from new_volumes.iter_ignored_capacity_fixes(tried, fact)
+            yield new_volumes.build_storage_fix(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"

@@ -49,16 +49,17 @@ class ClusterFacts:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._masks: dict[bytes, Bools] = {}
-        self._requests: dict[Workload, tuple[Amounts, list[str]]] = {}
+        self._requests: dict[Workload, Amounts] = {}
+        self._unoffered: dict[Workload, list[str]] = {}
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        """Return the scheduler of the cluster."""
+        """Return a scheduler on the cluster with all its pods."""
         return Scheduler(self.cluster)
 
     @cached_property
     def scheduler_with_fixed_pods(self) -> Scheduler:
-        """Return the scheduler of the cluster with only the pods that cannot move: DaemonSet and static pods."""
+        """Return a scheduler on the cluster with only the pods that cannot move: DaemonSet and static pods."""
         fixed = self.cluster.pods.filter_by_template(lambda pod: find_owner(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
@@ -72,7 +73,7 @@ class ClusterFacts:
         return len(self.view.nodes)
 
     def get_selected_nodes(self, workload: Workload) -> Bools:
-        """Return the nodes that the workload's nodeSelector and required node affinity allow."""
+        """Return a mask of the nodes that the workload's nodeSelector and required node affinity allow."""
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
@@ -80,129 +81,146 @@ class ClusterFacts:
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
-        """Return the nodes whose taints and cordon the workload tolerates."""
-        key = _encode(("tolerations", workload.spec.tolerations))
+        """Return a mask of the nodes whose taints and cordon the workload tolerates."""
+        tolerations = workload.spec.tolerations
+        key = _encode(("tolerations", tolerations))
         if key not in self._masks:
-            columns, tolerations = self.view.nodes, workload.spec.tolerations
-            cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = match_tolerations(columns, tolerations) & (cordon | ~columns.unschedulable)
+            nodes = self.view.nodes
+            tolerates_cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
+            self._masks[key] = match_tolerations(nodes, tolerations) & (tolerates_cordon | ~nodes.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
-        """Return the nodes that the workload may use by labels, taints and cordons."""
+        """Return a mask of the nodes that the workload may use by labels, taints and cordons."""
         return self.get_selected_nodes(workload) & self.get_tolerated_nodes(workload)
 
     def count_domains(self, key: str, nodes: Bools) -> int:
-        """Return how many values of a label the nodes have."""
+        """Return the number of distinct values of a label on the nodes of a mask."""
         codes = self.view.nodes.label(key).codes[nodes]
         return len(np.unique(codes[codes >= 0]))
 
     def format_unusable_domains(self, key: str, nodes: Bools, usable: Bools, limit: int = 3) -> str:
-        """Return the label values that some nodes have and no usable node has, as in ``a, b and 12 more``."""
+        """Return the values of a label on ``nodes`` that no ``usable`` node has, as in ``a, b and 12 more``."""
         column = self.view.nodes.label(key)
         codes = np.setdiff1d(column.codes[nodes], column.codes[usable])
-        return join_names([column.values[code] for code in codes[codes >= 0].tolist()], limit)
+        present_codes = codes[codes >= 0]  # -1 stands for nodes without the label
+        return join_names([column.values[code] for code in present_codes.tolist()], limit)
 
     def get_nodes_with_label(self, key: str) -> Bools:
-        """Return the nodes that have a label."""
+        """Return a mask of the nodes that have a label."""
         return self.view.nodes.label(key).present
 
     def pick_row_per_domain(self, key: str, nodes: Bools) -> Rows:
-        """Return the row of the first node of each domain."""
+        """Return the row of the first node of each domain among the nodes of a mask. Nodes without it are left out."""
         codes = self.view.nodes.label(key).codes
         rows = np.flatnonzero(nodes & (codes >= 0))
-        return rows[np.unique(codes[rows], return_index=True)[1]]
+        _, first_index = np.unique(codes[rows], return_index=True)
+        return rows[first_index]
 
     def format_node_names(self, mask: Bools, limit: int = 3) -> str:
-        """Return the names of the nodes, as in ``a, b, c and 12 more``."""
+        """Return the names of the nodes of a mask, as in ``a, b, c and 12 more``."""
         return join_names([self.view.nodes.names[row] for row in np.flatnonzero(mask).tolist()], limit)
 
     # -- room ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def pods_by_owner(self) -> dict[Owner, list[Pod]]:
-        """Return the pods of each controller."""
+        """Return the pods of each controller, without terminated pods."""
         return group_pods_by_owner(self.cluster)
 
     def list_pod_rows(self, workload: Workload) -> list[Row]:
-        """Return the node of each of the workload's bound pods that is not terminating."""
-        index = self.view.nodes.index
+        """Return the row of the node of each of the workload's bound pods, without pods that are being deleted."""
+        row_by_name = self.view.nodes.index
         pods = self.pods_by_owner.get(workload.owner, ())
-        staying = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
-        return [index[node] for node in staying if node in index]
+        node_names = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
+        return [row_by_name[name] for name in node_names if name in row_by_name]
 
     @cached_property
     def offered_resources(self) -> frozenset[str]:
-        """Return the resources that some node has."""
+        """Return the resources of which some node has any."""
         view = self.view
         return frozenset(name for name, column in view.resources.items() if view.allocatable[:, column].any())
 
     @cached_property
     def free_amounts(self) -> Amounts:
-        """Return (N, R) the free amounts on each node."""
+        """Return the free amounts on each node, (N, R)."""
         free: Amounts = self.view.allocatable - self.view.requested
         return free
 
     def get_requests(self, workload: Workload) -> Amounts:
-        """Return (R,) the requests of one pod of the workload, with 1 in the column of pods."""
+        """Return the requests of one pod of the workload, (R,), with 1 in the column of pods.
+
+        Resources that no node has are left out.
+        """
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
-            with_column = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-            requests = self.view.build_matrix([with_column])[0]
+            known_amounts = {name: amount for name, amount in amounts.items() if name in self.view.resources}
+            requests = self.view.build_matrix([known_amounts])[0]
             requests[self.view.resources["pods"]] = 1
-            unoffered = [
-                name
-                for name, amount in amounts.items()
-                if amount and name not in self.offered_resources and is_counted(name)
-            ]
-            self._requests[workload] = requests, sorted(unoffered)
-        return self._requests[workload][0]
+            self._requests[workload] = requests
+        return self._requests[workload]
 
     def get_nodes_with_room(self, workload: Workload) -> Bools:
-        """Return the nodes with room for the requests of one pod of the workload."""
-        requests = self.get_requests(workload)
+        """Return a mask of the nodes with room for the requests of one pod of the workload."""
         if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.bool_)
+        requests = self.get_requests(workload)
         key = b"room" + requests.tobytes()
         if key not in self._masks:
             self._masks[key] = has_room(self.free_amounts, requests)
         return self._masks[key]
 
     def list_unoffered_resources(self, workload: Workload) -> list[str]:
-        """Return the resources that the workload requests and no node offers."""
-        self.get_requests(workload)
-        return self._requests[workload][1]
+        """Return the names of the resources that the workload requests and no node offers, in order."""
+        if workload not in self._unoffered:
+            amounts = self._build_pod_info(workload, self.view).requests
+            self._unoffered[workload] = sorted(
+                name
+                for name, amount in amounts.items()
+                if amount and name not in self.offered_resources and is_counted(name)
+            )
+        return self._unoffered[workload]
 
     # -- replays -------------------------------------------------------------------------------------------------
 
     def find_framework(self, workload: Workload) -> Framework | None:
-        """Return the profile that schedules the workload, without plugins that lack data.
+        """Find the profile that schedules the workload, without plugins for which data is missing.
 
-        Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
+        Returns None if no profile does, or if the missing data could make more nodes feasible. A replay would then
+        prove nothing.
         """
-        framework, unknown = self.scheduler.find_framework_for(self._build_pod_info(workload, self.view), self.view)
-        if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
+        pod_info = self._build_pod_info(workload, self.view)
+        framework, plugins_without_data = self.scheduler.find_framework_for(pod_info, self.view)
+        if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in plugins_without_data):
             return None
         return framework
 
     def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
-        """Run a scheduling cycle for one pod of the workload, or return None if no profile schedules it."""
-        framework, view = self.find_framework(workload), view or self.view
-        return None if framework is None else run_cycle(framework, self._build_pod_info(workload, view), view)
+        """Run a scheduling cycle for one pod of the workload, by default on the cluster as it is.
+
+        Returns None if `find_framework` finds no profile for the workload.
+        """
+        framework = self.find_framework(workload)
+        if framework is None:
+            return None
+        view = view or self.view
+        return run_cycle(framework, self._build_pod_info(workload, view), view)
 
     def get_rejected_nodes(self, workload: Workload, plugin: PluginClass) -> Bools:
         """Return a mask (N,) of the nodes that a plugin rejects for a pod of the workload.
 
-        No node is in it if the replay fails.
+        The mask is empty if the replay fails or the plugin does not run.
         """
         cycle = self.replay(workload)
-        verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
-        return verdict.rejected if verdict is not None else np.zeros(len(self), np.bool_)
+        if cycle is None or cycle.error is not None or plugin.name not in cycle.filter.verdicts:
+            return np.zeros(len(self), np.bool_)
+        return cycle.filter.verdicts[plugin.name].rejected
 
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Return whether no pod of the workload would fit even without movable pods, because of these plugins.
 
-        True only if the replay ends without a feasible node and one of the plugins rejects each node.
+        True only if the replay ends without a feasible node, and the plugins together reject all nodes, or one of them
+        rejects the pod in PreFilter.
         """
         cycle = self.replay(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -216,42 +234,50 @@ class ClusterFacts:
     def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
         """Return whether no node has the devices that the workload's claims need, even if all devices were free.
 
-        ``specs`` has the claims by their names in the pod. Everything else of the pod is left out.
+        ``specs`` has the claims by their names in the pod. Everything else of the pod is left out. False without a
+        profile for the workload, or if the replay fails.
         """
-        framework, namespace = self.find_framework(workload), workload.namespace
+        framework = self.find_framework(workload)
         if framework is None:
             return False
-        claims = tuple(
-            ResourceClaim(ObjectMeta(name, namespace, f"lint-{name}"), specs[name]) for name in sorted(specs)
-        )
-        cluster = replace(self.cluster, pods=NO_PODS, resource_claims=claims)
-        references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
+
+        # A cluster with nothing but the claims, and a pod with nothing but references to them.
+        namespace, names = workload.namespace, sorted(specs)
+        claims = tuple(ResourceClaim(ObjectMeta(name, namespace, f"lint-{name}"), specs[name]) for name in names)
+        view = Fork.from_cluster(replace(self.cluster, pods=NO_PODS, resource_claims=claims), self.view.settings)
+        references = tuple(PodResourceClaim(name, name) for name in names)
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
-        view = Fork.from_cluster(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
+
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
-    def is_full_after(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no further pod fits once the workload has a pod on each row, even without movable pods."""
+    def is_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
+        """Return whether no further pod fits once the workload has a pod on each row, even without movable pods.
+
+        False without a profile for the workload, or if the replay fails.
+        """
         framework = self.find_framework(workload)
         if framework is None:
             return False
-        view, added = self._fork_with_pods(workload, len(rows))
-        for position, row in zip(added, map(Row, rows.tolist()), strict=True):
+        view, positions = self._fork_with_pods(workload, len(rows))
+        for position, row in zip(positions, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
         pod = view.admitted(view.stored(strip_references(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
     def count_placeable(self, workload: Workload, count: int) -> int:
-        """Count how many of ``count`` pods of the workload fit one after the other, without movable pods."""
+        """Count how many of ``count`` pods of the workload can be placed one after the other, without movable pods.
+
+        Returns ``count`` without a profile for the workload.
+        """
         framework = self.find_framework(workload)
         if framework is None:
             return count
-        view, added = self._fork_with_pods(workload, count)
-        for placed, position in enumerate(added):
+        view, positions = self._fork_with_pods(workload, count)
+        for placed, position in enumerate(positions):
             cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
             if not len(cycle.feasible):
                 return placed
@@ -261,7 +287,7 @@ class ClusterFacts:
     def _build_pod_info(self, workload: Workload, view: Fork) -> PodInfo:
         """Build the PodInfo of one pod of the workload.
 
-        Objects that a manifest refers to are left out, as they may be created together with it.
+        References of a manifest's pod to other objects are left out, as the objects may be created together with it.
         """
         pod = strip_references(workload.pod) if workload.subject.document else workload.pod
         return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
@@ -271,14 +297,15 @@ class ClusterFacts:
 
         Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
         """
-        bare = self.scheduler_with_fixed_pods
-        pod = bare.view.admitted(bare.view.stored(strip_references(workload.pod)))
-        name = f"{pod.metadata.name}-lint"
-        pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
-        cluster = bare.cluster.with_objects({"Pod": [pod]})
-        view = Fork.from_cluster(cluster, bare.view.settings).fork()
-        position = view.pods.index[pod.key]
-        return view, [position, *view.clone(position, max(count - 1, 0))][:count]
+        scheduler = self.scheduler_with_fixed_pods
+        pod = scheduler.view.admitted(scheduler.view.stored(strip_references(workload.pod)))
+        metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint")
+        pod = msgspec.structs.replace(pod, metadata=metadata)
+        cluster = scheduler.cluster.with_objects({"Pod": [pod]})
+        view = Fork.from_cluster(cluster, scheduler.view.settings).fork()
+        first = view.pods.index[pod.key]
+        copies = view.clone(first, max(count - 1, 0))
+        return view, [first, *copies][:count]
 
 
 def has_room(amounts: Amounts, requests: Amounts) -> Bools:
@@ -297,7 +324,7 @@ def strip_references(pod: Pod) -> Pod:
 
 
 MAX_PLACED = 1000
-"""How many pods of a workload are placed at most. A workload with room for so many counts as placed."""
+"""The maximum number of pods of a workload that are placed. A workload with room for them counts as placed."""
 
 
 class PlacementResult(NamedTuple):
@@ -306,65 +333,77 @@ class PlacementResult(NamedTuple):
     number: int
     """The number of pods that found a node."""
     shortage: str = ""
-    """What the nodes lack that only requests keep the next pod from, or ""."""
+    """What is short on the nodes that reject the next pod only for its requests, or ""."""
     preempts: bool = False
     """Whether the next pod could be placed by preemption."""
 
 
-def place_additional_pods(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
-    """Place the wanted number of additional pods of each workload, each workload on its own.
+def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
+    """Place the given number of additional pods of each workload, each workload separately.
 
     Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
     Workloads without a profile, or whose placement depends on missing data, are not in the result.
     """
-    workloads = [workload for workload in wanted if facts.find_framework(workload) is not None]
+    workloads = [workload for workload in pod_counts if facts.find_framework(workload) is not None]
     if not workloads:
         return {}
-    pods = [_build_pod(workload, number) for number, workload in enumerate(workloads)]
+    pods = [_build_controller_pod(workload, number) for number, workload in enumerate(workloads)]
     scheduler = Scheduler(facts.cluster.with_objects({"Pod": pods}))
-    keys = [pod.key for pod in pods]
-    return {w: _place(scheduler, key, min(wanted[w], MAX_PLACED)) for w, key in zip(workloads, keys, strict=True)}
+    return {
+        workload: _place_copies(scheduler, pod.key, min(pod_counts[workload], MAX_PLACED))
+        for workload, pod in zip(workloads, pods, strict=True)
+    }
 
 
-def _build_pod(workload: Workload, number: int) -> Pod:
-    """Build a pod as the workload's controller would, under a name that no pod of the cluster has."""
+def _build_controller_pod(workload: Workload, number: int) -> Pod:
+    """Build a pod with the labels that the workload's controller adds, under a name that no pod of the cluster has.
+
+    References to volumes, claims and gates are left out.
+    """
     pod = strip_references(workload.pod)
     labels = {**pod.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(workload.kind, ()), "lint")}
     meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}~lint-{number}", labels=labels)
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _place(scheduler: Scheduler, pod_key: str, wanted: int) -> PlacementResult:
-    """Place copies of a pending pod until one finds no node."""
+def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementResult:
+    """Place ``count`` copies of a pending pod, one after the other, until one finds no node.
+
+    If an attempt ends in any other way, nothing is known, and all copies count as placed.
+    """
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
     first = view.pods.index[pod_key]
-    for count, position in enumerate([first, *view.clone(first, wanted - 1)]):
+    for placed, position in enumerate([first, *view.clone(first, count - 1)]):
         outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
-            return _explain_stop(simulation, position, count)
+            return _explain_stop(simulation, position, placed)
         if outcome.verdict != SCHEDULED:
             break
-    return PlacementResult(wanted)
+    return PlacementResult(count)
 
 
-def _explain_stop(simulation: Simulation, position: Position, count: int) -> PlacementResult:
-    """Return the result of placing ``count`` pods when the pod at ``position`` finds no node."""
+def _explain_stop(simulation: Simulation, position: Position, placed: int) -> PlacementResult:
+    """Return the result for ``placed`` pods with a node, with the reasons why the pod at ``position`` finds none."""
     cycle = simulation.run_cycle(position)
     if cycle.error is not None:
-        return PlacementResult(count)
-    evicting = Simulation(simulation.scheduler, simulation.view).attempt(position)
-    return PlacementResult(count, _describe_shortage(cycle), preempts=evicting is not None and bool(evicting.victims))
+        return PlacementResult(placed)
+    preempting = Simulation(simulation.scheduler, simulation.view)  # preemption is on by default
+    outcome = preempting.attempt(position)
+    return PlacementResult(placed, _describe_shortage(cycle), preempts=outcome is not None and bool(outcome.victims))
 
 
 def _describe_shortage(cycle: Cycle) -> str:
-    """Describe the shortages that alone make nodes reject the pod: ``4 Insufficient cpu, 1 Too many pods``."""
+    """Describe what is short on the nodes that only NodeResourcesFit rejects: ``4 Insufficient cpu, 1 Too many pods``.
+
+    Returns "" if there are none.
+    """
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    only_requests = verdicts[NodeResourcesFit.name].rejected & cycle.considered
+    rejected_by_fit_only = verdicts[NodeResourcesFit.name].rejected & cycle.considered
     for name, verdict in verdicts.items():
         if name != NodeResourcesFit.name:
-            only_requests &= ~verdict.rejected
-    counts = cycle.filter.count_reasons(only_requests).most_common()
+            rejected_by_fit_only &= ~verdict.rejected
+    counts = cycle.filter.count_reasons(rejected_by_fit_only).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

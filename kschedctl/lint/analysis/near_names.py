@@ -1,4 +1,4 @@
-"""Detection of misspelt names: names a slip apart, unless the difference is a number, a letter or a word of its own.
+"""Detection of misspelt names: names that differ by a typing slip, but not by digits, a short code or a common word.
 
 >>> find_similar_name("fast-sdd", ["fast-ssd", "slow-hdd"]), find_similar_name("ssd_fast", ["fast-ssd"])
 ('fast-ssd', 'fast-ssd')
@@ -21,46 +21,50 @@ _COMMON_WORDS = """
     west work worker workers
 """
 _WORDS = frozenset(_COMMON_WORDS.split())
-"""Words that differ from others in few letters: whoever writes one of them means it."""
+"""Common words that differ from others in few letters, and so are meant if they are written."""
 _SEPARATORS = re.compile("[-._/]")
 _MAX_SLIPS = 2
-"""By how many letters two names may differ in length. Twice as many letters may be in only one of them."""
+"""How many letters longer or shorter a name may be. Up to twice as many letters may occur in only one of two names."""
 _MIN_LENGTH = 3
 """Shorter words do not count as misspelt."""
 _SHORT_WORD = 4
-"""A common word of at most this many letters is taken for what was meant."""
+"""A common word of at most this many letters never counts as misspelt."""
 _LONG_WORD = 8
 """Words with this many letters may have two slips instead of one."""
 
 
 def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
-    """Find the known name that a name is a misspelling of. Return "" if the name is known or not similar to any.
+    """Find the known name with the fewest slips from a misspelt one. Return "" if no known name is similar.
 
-    Words of fewer than ``min_length`` letters do not count as misspelt.
+    A known name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelt.
     """
     letters = set(written.lower())
-    similar: list[tuple[int, str]] = []
+    slips_by_name: dict[str, int] = {}
     for name in known_names:
+        # A cheap test that excludes most names.
         if abs(len(written) - len(name)) > _MAX_SLIPS or len(letters ^ set(name.lower())) > 2 * _MAX_SLIPS:
             continue
         slips = _count_slips(written, name, min_length)
         if slips is not None:
-            similar.append((slips, name))
-    return min(similar)[1] if similar else ""
+            slips_by_name[name] = slips
+    return min(slips_by_name, key=lambda name: (slips_by_name[name], name), default="")
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Count the slips between two names, or return None if they are different names."""
+    """Count the slips between two names, or return None if they are equal or meant to be different names.
+
+    Names that differ only in case, separators or the order of their words are 0 slips apart.
+    """
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None
     written_words, known_words = _SEPARATORS.split(written.lower()), _SEPARATORS.split(known_name.lower())
     if "".join(written_words) == "".join(known_words) or sorted(written_words) == sorted(known_words):
         return 0
-    differing = [(a, b) for a, b in zip(written_words, known_words, strict=False) if a != b]
+    differing = [(word, known) for word, known in zip(written_words, known_words, strict=False) if word != known]
     if len(written_words) != len(known_words) or len(differing) != 1:
         return None
 
-    word, known_word = differing[0]
+    ((word, known_word),) = differing
     shorter = min(len(word), len(known_word))
     is_common_word = word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
     is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx
@@ -72,24 +76,28 @@ def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
 
 
 def _extract_digits(name: str) -> str:
-    """Return the digits of a name."""
+    """Return the digits of a name as one text."""
     return "".join(filter(str.isdigit, name))
 
 
 def count_edits(first: str, second: str) -> int:
-    """Count the letters to insert, remove, replace or swap with the next one.
+    """Count the edits that turn one word into the other: letters inserted, removed, replaced or swapped with the next.
 
     >>> count_edits("cahce", "cache"), count_edits("zone", "zones"), count_edits("web", "api")
     (1, 1, 3)
     """
-    before: list[int] = []
+    # row[j] is the distance (Damerau and Levenshtein's) of the first i letters of one word and j of the other.
+    row_before_last: list[int] = []
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):
-        last, row = row, [i]
+        last_row = row
+        row = [i]
         for j, other_letter in enumerate(second, start=1):
-            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other_letter))
+            removed, inserted = last_row[j] + 1, row[j - 1] + 1
+            replaced = last_row[j - 1] + (letter != other_letter)
+            distance = min(removed, inserted, replaced)
             if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other_letter:
-                least = min(least, before[j - 2] + 1)
-            row.append(least)
-        before = last
+                distance = min(distance, row_before_last[j - 2] + 1)
+            row.append(distance)
+        row_before_last = last_row
     return row[-1]

@@ -1,4 +1,4 @@
-"""Conditions on node labels, and whether nodes or the instance types of NodePools can meet them."""
+"""Conditions on node labels, and the instance types of NodePools that can meet them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kschedctl.api.karpenter import NodeClaimSpec, NodeClaimTemplate, NodePool, NodePoolSpec, RequirementWithMinValues
 from kschedctl.api.labels import parse_int64
-from kschedctl.api.objects import NodeSelectorTerm, ObjectMeta, PodSpec, SelectorRequirement
+from kschedctl.api.objects import ObjectMeta, PodSpec, SelectorRequirement
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
@@ -27,14 +27,14 @@ DEPRECATED_LABELS = {
     BETA_ZONE: ZONE,
     BETA_REGION: REGION,
 }
-"""The label that replaced a deprecated node label. Nodes with both have the same value."""
+"""Deprecated node label -> the label that replaced it. Nodes with both have the same value."""
 MISTAKEN_LABELS = {
     "topology.kubernetes.io/hostname": HOSTNAME,
     "kubernetes.io/zone": ZONE,
     "topology.kubernetes.io/host": HOSTNAME,
     "kubernetes.io/host": HOSTNAME,
 }
-"""The label that is meant by keys that look like node labels but are none."""
+"""Key that looks like a node label but is not one -> the label that is probably meant."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class AllowedValues:
         return (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def restrict(self, requirement: SelectorRequirement) -> AllowedValues:
-        """Restrict the values by one more requirement.
+        """Return the values that one more requirement leaves. An unknown or invalid requirement changes nothing.
 
         Exists together with DoesNotExist leaves an empty set of allowed values.
         """
@@ -89,15 +89,21 @@ class AllowedValues:
             case "NotIn":
                 return replace(self, excluded=self.excluded | values)
             case "Exists":
-                return replace(self, allowed=frozenset()) if self.present is False else replace(self, present=True)
+                return self._require_presence(present=True)
             case "DoesNotExist":
-                return replace(self, allowed=frozenset()) if self.present else replace(self, present=False)
+                return self._require_presence(present=False)
             case "Gt" | "Lt" if number is not None:
                 return self._restrict_bounds(requirement.operator, number)
         return self
 
+    def _require_presence(self, *, present: bool) -> AllowedValues:
+        """Return the values with the label required or forbidden. If the opposite is required, no value is left."""
+        if self.present is (not present):
+            return replace(self, allowed=frozenset())
+        return replace(self, present=present)
+
     def _restrict_bounds(self, operator: str, number: int) -> AllowedValues:
-        """Restrict the bounds of the values by a Gt or Lt requirement."""
+        """Return the values with the lower bound of a Gt requirement or the upper bound of an Lt requirement."""
         if operator == "Gt":
             return replace(self, above=number if self.above is None else max(self.above, number))
         return replace(self, below=number if self.below is None else min(self.below, number))
@@ -132,25 +138,29 @@ class Alternative(NamedTuple):
 
 
 def to_requirements(labels: dict[str, str]) -> Iterator[SelectorRequirement]:
-    """Return the requirements that a map of labels stands for."""
+    """Yield a requirement for each label of a map, as in nodeSelector."""
     return (SelectorRequirement(key, "In", (value,)) for key, value in labels.items())
 
 
 def list_alternatives(spec: PodSpec) -> list[Alternative]:
-    """Return nodeSelector combined with each required node affinity term that is not empty."""
+    """Return the ways to meet a pod's node conditions: nodeSelector, combined with one required affinity term each.
+
+    Empty terms match no node and are left out. Without required node affinity, nodeSelector is the only way.
+    """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    base = Conditions().restrict(to_requirements(spec.node_selector))
+    selector_conditions = Conditions().restrict(to_requirements(spec.node_selector))
     if required is None:
-        return [Alternative(None, base)]
-    terms: list[tuple[int, NodeSelectorTerm]] = list(enumerate(required.node_selector_terms))
+        return [Alternative(None, selector_conditions)]
     return [
-        Alternative(i, base.restrict(t.match_expressions)) for i, t in terms if t.match_expressions or t.match_fields
+        Alternative(i, selector_conditions.restrict(term.match_expressions))
+        for i, term in enumerate(required.node_selector_terms)
+        if term.match_expressions or term.match_fields
     ]
 
 
-class FewValues(NamedTuple):
-    """A label for which a pool's instance types have fewer values than minValues asks for."""
+class UnmetMinValues(NamedTuple):
+    """A label for which a pool's instance types have fewer values than minValues requires."""
 
     key: str
     min_values: int
@@ -158,68 +168,69 @@ class FewValues(NamedTuple):
 
 
 class PoolTypes:
-    """The instance types that the requirements of one pool leave, without regard to minValues."""
+    """The instance types that the requirements of one pool allow, without regard to minValues."""
 
     def __init__(self, template: ClaimTemplate) -> None:
         self._template = template
 
     @property
-    def total(self) -> int:
-        """The number of instance types in the list."""
+    def total_count(self) -> int:
+        """The number of instance types that the pool's node class allows."""
         return len(self._template.columns)
 
     @cached_property
-    def matching(self) -> int:
+    def matching_count(self) -> int:
         """The number of instance types that the pool may launch."""
         return int(self._template.options.sum())
 
-    def iter_few_values(self) -> Iterator[FewValues]:
-        """Yield the labels whose minValues the instance types do not reach."""
-        requirements = self._template.requirements
-        for key, values in self._template.columns.find_unmet_min_values(self._template.options, requirements).items():
-            yield FewValues(key, requirements[key].min_values or 0, values)
+    def iter_unmet_min_values(self) -> Iterator[UnmetMinValues]:
+        """Yield the labels for which the pool's instance types have fewer values than minValues requires."""
+        template = self._template
+        unmet = template.columns.find_unmet_min_values(template.options, template.requirements)
+        for key, value_count in unmet.items():
+            yield UnmetMinValues(key, template.requirements[key].min_values or 0, value_count)
 
     def find_blocking_labels(self) -> list[str]:
-        """Find the labels without whose requirement some instance type would match."""
+        """Return the labels in the pool's requirements without any one of which some instance type would match."""
         columns, requirements = self._template.columns, self._template.requirements
-        declared = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
-        blocking = []
-        for label in declared:
+        declared_labels = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
+        blocking_labels = []
+        for label in declared_labels:
             if label not in requirements:
                 continue
             other_requirements = {key: requirement for key, requirement in requirements.items() if key != label}
-            if (
-                columns.find_compatible_types(other_requirements) & columns.find_offered_types(other_requirements)
-            ).any():
-                blocking.append(label)
-        return blocking
+            compatible = columns.find_compatible_types(other_requirements)
+            if (compatible & columns.find_offered_types(other_requirements)).any():
+                blocking_labels.append(label)
+        return blocking_labels
 
     def get_smallest_capacity(self, resource: str) -> Quantity:
-        """Return the smallest capacity of a resource among the instance types that the pool may launch."""
+        """Return the smallest capacity of a resource among the types that the pool may launch, or 0 without any."""
         columns = self._template.columns
         rows = self._template.options.nonzero()[0].tolist()
         return min((columns.types[row].capacity.get(resource, ZERO) for row in rows), default=ZERO)
 
 
 class PoolTypeCatalog:
-    """A catalog of the instance types that NodePools may launch, as far as their node classes allow."""
+    """A catalog of the instance types that NodePools may launch, restricted by the cluster's node classes."""
 
-    def __init__(self, sold: InstanceTypeCatalog, cluster: Cluster | None) -> None:
-        self._sold, self._classes = sold, NodeClasses(cluster or Cluster())
+    def __init__(self, instance_types: InstanceTypeCatalog, cluster: Cluster | None) -> None:
+        self._instance_types = instance_types
+        self._classes = NodeClasses(cluster or Cluster())
         self._columns: dict[object, TypeColumns] = {}
 
     def find_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
-        """Return the instance types of a NodePool."""
-        typed = _to_node_pool(name, pool)
-        return PoolTypes(
-            build_claim_template(typed, self._get_class_types(typed), self._sold.well_known, relax_min_values=True)
-        )
+        """Return the instance types that the requirements and the node class of a NodePool allow."""
+        node_pool = _to_node_pool(name, pool)
+        class_types = self._get_class_types(node_pool)
+        well_known_labels = self._instance_types.well_known
+        return PoolTypes(build_claim_template(node_pool, class_types, well_known_labels, relax_min_values=True))
 
     def _get_class_types(self, pool: NodePool) -> TypeColumns:
-        """Return the instance types that the pool's node class allows."""
+        """Return the instance types that the pool's node class allows, or all types if the class is unknown."""
         key = get_class_reference(pool) if self._classes.find_class(pool) else None
         if key not in self._columns:
-            self._columns[key] = TypeColumns(self._classes.adjust_types(pool, self._sold.types))
+            self._columns[key] = TypeColumns(self._classes.adjust_types(pool, self._instance_types.types))
         return self._columns[key]
 
 

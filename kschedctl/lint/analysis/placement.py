@@ -42,7 +42,7 @@ def format_domain_noun(key: str) -> str:
 
 
 def format_usable_domains(number: int, key: str) -> str:
-    """Return the number of usable domains of a topology key with the noun that agrees.
+    """Format a number of usable domains of a topology key, with the noun in the singular or plural.
 
     >>> format_usable_domains(1, "kubernetes.io/hostname"), format_usable_domains(2, "example.com/rack")
     ('1 usable host', '2 usable example.com/rack domains')
@@ -67,10 +67,8 @@ class RequiredTerm(NamedTuple):
     matches_all_revisions: bool
     """Whether the term matches the pods of all revisions of the workload."""
 
-    def list_namespaces(
-        self, labels_by_namespace: Mapping[str, Mapping[str, str]], own_namespace: str
-    ) -> frozenset[str]:
-        """Return the namespaces that the term applies to.
+    def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+        """Return the namespaces that the term applies to: named ones, and those that its namespaceSelector matches.
 
         ``labels_by_namespace`` has the labels of all namespaces by name.
         """
@@ -105,25 +103,32 @@ def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]
 
 
 def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field_name: str) -> Iterator[RequiredTerm]:
-    """Yield the required terms of an affinity, without terms whose selector the API server would reject."""
-    for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution if affinity else ()):
+    """Yield the required terms of the affinity in a field, without terms whose selector the API server would reject."""
+    if affinity is None:
+        return
+    for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         selector = compile_selector(term.label_selector)
         namespace_selector = compile_selector(term.namespace_selector)
         if selector is None or namespace_selector is None:
             continue
+
         own_namespace_only = not term.namespaces and term.namespace_selector is None
         namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
         revision_labels = ADDED_LABELS.get(workload.kind, ())
-        selects_itself = (
-            (workload.namespace in namespaces or namespace_selector == EVERYTHING)
-            and selector != NOTHING
-            and workload.is_selected_by(selector)
-            and not any(key in (*workload.labels, *revision_labels) for key in term.mismatch_label_keys)
-        )
-        all_revisions = not any(key in revision_labels for key in term.match_label_keys)
-        path = ("affinity", field_name, REQUIRED, i)
+        pod_labels = (*workload.labels, *revision_labels)
         yield RequiredTerm(
-            path, term.topology_key, selector, namespaces, namespace_selector, selects_itself, all_revisions
+            path=("affinity", field_name, REQUIRED, i),
+            key=term.topology_key,
+            selector=selector,
+            namespaces=namespaces,
+            namespace_selector=namespace_selector,
+            selects_itself=(
+                (workload.namespace in namespaces or namespace_selector == EVERYTHING)
+                and selector != NOTHING
+                and workload.is_selected_by(selector)
+                and not any(key in pod_labels for key in term.mismatch_label_keys)
+            ),
+            matches_all_revisions=not any(key in revision_labels for key in term.match_label_keys),
         )
 
 
@@ -135,7 +140,7 @@ def iter_spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Wor
 
 
 def iter_host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
-    """Yield each host port of the workload's containers with its path."""
+    """Yield each host port of the workload's containers with its path. With hostNetwork, all ports are host ports."""
     for i, container in enumerate(workload.spec.containers):
         for j, port in enumerate(container.ports):
             if port.host_port or workload.spec.host_network:
@@ -143,7 +148,7 @@ def iter_host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
 
 
 def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
-    """Yield each node label that a workload's pod template names, with its path."""
+    """Yield the key of each node label that a workload's pod template names, with its path in the pod's spec."""
     spec = workload.spec
     for key in spec.node_selector:
         yield ("nodeSelector", key), key
@@ -157,29 +162,30 @@ def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
 
 
 def iter_node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
-    """Yield each node selector term, required or preferred, with its path."""
+    """Yield each node selector term of the node affinity, required ones first, then preferred ones, with its path."""
     for i, term in enumerate(get_required_node_terms(workload)):
         yield (*NODE_TERMS, i), term
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
-    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
-        yield ("affinity", "nodeAffinity", PREFERRED, i, "preference"), wish.preference
+    if affinity is not None:
+        for i, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+            yield ("affinity", "nodeAffinity", PREFERRED, i, "preference"), preferred.preference
 
 
 def get_required_node_terms(workload: Workload) -> tuple[NodeSelectorTerm, ...]:
-    """Return the required node affinity terms, one of which a node has to meet."""
+    """Return the required node affinity terms, one of which a node has to meet, or () without any."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return required.node_selector_terms if required else ()
 
 
 def get_volume_node_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms of a volume's node affinity, one of which a node has to meet."""
+    """Return the terms of a volume's node affinity, one of which a node has to meet, or () without any."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     return required.node_selector_terms if required else ()
 
 
 def iter_volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str]]:
-    """Yield each node label that a volume's node affinity names, with its path."""
+    """Yield the key of each node label that a volume's node affinity names, with its path in the volume."""
     for i, term in enumerate(get_volume_node_terms(volume)):
         for j, expression in enumerate(term.match_expressions):
             yield (*_VOLUME_TERMS, i, "matchExpressions", j, "key"), expression.key
@@ -188,7 +194,10 @@ def iter_volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str
 def iter_storage_class_names(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload]
 ) -> Iterator[tuple[Subject, Path, str]]:
-    """Yield the StorageClasses of unbound claims and of claim templates, with subject and path."""
+    """Yield the name of the StorageClass of each unbound claim and claim template, with its subject and path.
+
+    The name is "" if none is set.
+    """
     for subject, claim in claims:
         if claim.status.phase != "Bound" and not claim.spec.volume_name:
             yield subject, ("spec", "storageClassName"), claim.spec.storage_class_name or ""
@@ -196,8 +205,8 @@ def iter_storage_class_names(
         for i, volume in enumerate(workload.spec.volumes):
             template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
             if template is not None and template.spec is not None:
-                inner = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
-                yield workload.subject, workload.get_path(*inner), template.spec.storage_class_name or ""
+                path_in_spec = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+                yield workload.subject, workload.get_path(*path_in_spec), template.spec.storage_class_name or ""
         if workload.kind == "StatefulSet":
             for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
                 path = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")

@@ -30,14 +30,12 @@ class AutoscalerSpec(Struct, frozen=True):
 
 
 class ScalingLimits(NamedTuple):
-    """The workload that an autoscaler scales, and the range of its replicas."""
+    """The workload that an autoscaler scales, and the bounds of its replicas."""
 
     kind: str
     name: str
     min_replicas: int
-    """The lower bound."""
     max_replicas: int
-    """The upper bound."""
 
 
 class Scaler(Struct, frozen=True):
@@ -45,7 +43,7 @@ class Scaler(Struct, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits | None:
-        """The target and its range of replicas, or None if the API server would refuse the object."""
+        """Return the scaled workload and its bounds, or None if the API server would refuse the autoscaler."""
         raise NotImplementedError
 
 
@@ -56,8 +54,12 @@ class HorizontalPodAutoscaler(Scaler, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits | None:
-        target, most = self.spec.scale_target_ref, self.spec.max_replicas
-        return None if most is None else ScalingLimits(target.kind, target.name, self.spec.min_replicas, most)
+        """Return the scaled workload and its bounds, or None without the required maxReplicas."""
+        spec = self.spec
+        if spec.max_replicas is None:
+            return None
+        target = spec.scale_target_ref
+        return ScalingLimits(target.kind, target.name, spec.min_replicas, spec.max_replicas)
 
 
 class ScaledObjectSpec(Struct, frozen=True):
@@ -78,6 +80,7 @@ class ScaledObject(Scaler, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits:
+        """Return the scaled workload, a Deployment by default, and its bounds, of which the lower is at least 1."""
         spec = self.spec
         kind = spec.scale_target_ref.kind or "Deployment"
         return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
@@ -142,30 +145,30 @@ class WrittenPoolSpec(Struct, frozen=True):
 
 
 class WrittenNodePool(Struct, frozen=True):
-    """A Karpenter NodePool as a manifest has it."""
+    """A Karpenter NodePool as it is written in a manifest."""
 
     spec: WrittenPoolSpec = WrittenPoolSpec()
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the nodes, as strings."""
+        """Return the labels of the pool's nodes, with their values as strings."""
         return {key: str(value) for key, value in self.spec.template.metadata.labels.items()}
 
     @property
     def requirements(self) -> list[SelectorRequirement]:
-        """Requirements on the nodes' labels that have an operator."""
+        """Return the requirements on the nodes' labels, without incomplete ones that lack an operator."""
         declared = self.spec.template.spec.requirements
         return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
 
 
 def to_written_pool(pool: NodePool) -> WrittenNodePool:
-    """Convert a NodePool of a cluster to the form that a manifest has."""
+    """Convert a cluster's NodePool to the struct that lint reads from manifests."""
     return convert_builtins(msgspec.to_builtins(pool), WrittenNodePool)
 
 
 AUTOSCALERS: tuple[type[Scaler], ...] = (HorizontalPodAutoscaler, ScaledObject)
 
-_KINDS: dict[str, tuple[str, type[Struct]]] = {
+_GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
     "ResourceQuota": ("", ResourceQuota),
@@ -175,10 +178,12 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
 
 
 def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
-    """Return the struct for a document, or None if lint does not read its kind.
+    """Return the struct for a document of one of these kinds, or None for any other document.
 
-    Kinds of the same name in another API group do not count.
+    A kind of the same name in another API group is another kind. A document without an apiVersion is accepted.
     """
-    group, struct = _KINDS.get(str(document.get("kind")), ("", None))
-    version = str(document.get("apiVersion") or "")
-    return struct if not version or version.rpartition("/")[0] == group else None
+    group, struct = _GROUPS_AND_STRUCTS.get(str(document.get("kind")), ("", None))
+    api_version = str(document.get("apiVersion") or "")
+    if api_version and api_version.rpartition("/")[0] != group:
+        return None
+    return struct

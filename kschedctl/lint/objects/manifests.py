@@ -12,7 +12,7 @@ from kschedctl.api.json_values import JsonObject, array_at, drop_nulls, field_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.operator_resources import KINDS_WITHOUT_PODS
 from kschedctl.cluster import CLUSTER_SCOPED
-from kschedctl.lint.objects.kinds import AUTOSCALERS, Scaler, get_manifest_struct
+from kschedctl.lint.objects.kinds import AUTOSCALERS, Scaler, ScalingLimits, get_manifest_struct
 from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import Variants
 from kschedctl.lint.objects.workload import (
@@ -81,30 +81,43 @@ class ManifestObjects:
             self.invalid.append(subject.build_problem(error.path, str(error)))
 
     def _read(self, subject: Subject) -> None:
-        """Read an object as a workload, a typed object or a custom resource.
+        """Read an object as a workload, a typed object or a custom resource, and store the result.
 
-        Raises InvalidFieldError.
+        Workloads with faulty quantities and workloads that a controller owns are not stored. Raises InvalidFieldError.
         """
-        if (workload := read_workload(subject)) is not None:
-            self.invalid += (faulty := _find_faulty_quantities([workload]))
-            self.workloads += [] if workload.owned or faulty or explain_uncountable_requests(workload) else [workload]
-        elif struct := TYPED.get(get_kind(subject.document)) or get_manifest_struct(subject.document):
+        workload = read_workload(subject)
+        if workload is not None:
+            faults = _find_faulty_quantities([workload])
+            self.invalid += faults
+            if not (workload.owned or faults or explain_uncountable_requests(workload)):
+                self.workloads.append(workload)
+            return
+
+        struct = TYPED.get(get_kind(subject.document)) or get_manifest_struct(subject.document)
+        if struct is not None:
             value = convert_field((), drop_nulls(subject.document), struct)
             self.invalid += find_invalid_storage(subject, value)
             self.typed[struct].append(TypedObject(subject, value))
-        else:
-            made = list(find_custom_workloads(subject))
-            self.invalid += (faulty := _find_faulty_quantities(made))
-            self.workloads += [] if faulty else made
+            return
+
+        custom_workloads = list(iter_custom_workloads(subject))
+        faults = _find_faulty_quantities(custom_workloads)
+        self.invalid += faults
+        if not faults:
+            self.workloads += custom_workloads
 
     def apply_autoscalers(self, variants: Variants) -> tuple[Workload, ...]:
-        """Return the workloads with the range of replicas that autoscalers in the manifests give them."""
+        """Return the workloads, with the replica limits of the autoscalers in the manifests that scale them."""
         autoscalers = (scaler for kind in AUTOSCALERS for scaler in self.typed[kind])
-        return tuple(_with_autoscaler_limits(self.workloads, autoscalers, variants))
+        return tuple(_iter_autoscaled_workloads(self.workloads, autoscalers, variants))
 
 
 def build_subject(document: JsonObject, place: Location, default_namespace: str) -> Subject:
-    """Build the subject for a manifest."""
+    """Build the subject for a manifest.
+
+    Its name may be a generateName, and its namespace is ``default_namespace`` if the manifest names none, or "" for a
+    cluster-scoped kind.
+    """
     metadata = object_at(document, "metadata")
     kind = str(document["kind"])
     name = str(metadata.get("name") or metadata.get("generateName") or "")
@@ -113,31 +126,40 @@ def build_subject(document: JsonObject, place: Location, default_namespace: str)
 
 
 def _find_faulty_quantities(workloads: Iterable[Workload]) -> list[Problem]:
-    """Return invalid quantities of workloads or, if there are none, totals that cannot be computed.
+    """Return a problem for each invalid quantity or, if all are valid, for each total that cannot be computed.
 
     Negative quantities of built-in kinds are left to the checks of the API server, which have a wording of their own.
     """
-    problems = [problem for workload in workloads for problem in find_invalid_requests(workload)]
-    for workload in workloads if not problems else ():
+    invalid = [problem for workload in workloads for problem in find_invalid_requests(workload)]
+    if invalid:
+        return invalid
+
+    uncountable = []
+    for workload in workloads:
         fault = explain_uncountable_requests(workload)
         if fault and (workload.custom_kind or not has_negative_quantity(workload)):
-            problems.append(workload.build_problem(("containers",), fault))
-    return problems
+            uncountable.append(workload.build_problem(("containers",), fault))
+    return uncountable
 
 
-def _with_autoscaler_limits(
+def _iter_autoscaled_workloads(
     workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Scaler]], variants: Variants
 ) -> Iterator[Workload]:
-    """Yield each workload, with the range of its autoscaler if it has one in the same cluster."""
-    ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
-    for subject, autoscaler in autoscalers:
-        if (limits := autoscaler.limits) is not None:
-            target = subject.namespace or "default", limits.kind, limits.name
-            ranges[target].append((subject, limits.min_replicas, limits.max_replicas))
+    """Yield each workload, with the limits of the first autoscaler that scales it in the same cluster, if any."""
+    limits_by_target: dict[tuple[str, str, str], list[tuple[Subject, ScalingLimits]]] = defaultdict(list)
+    for scaler, autoscaler in autoscalers:
+        limits = autoscaler.limits
+        if limits is not None:
+            limits_by_target[scaler.namespace or "default", limits.kind, limits.name].append((scaler, limits))
+
     for workload in workloads:
-        autoscaled = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
-        limits_beside = next((limits for by, *limits in autoscaled if variants.can_coexist(by, workload.subject)), None)
-        yield with_replica_limits(workload, *limits_beside) if limits_beside else workload
+        candidates = limits_by_target.get((workload.namespace, workload.kind, workload.subject.name), ())
+        for scaler, limits in candidates:
+            if variants.can_coexist(scaler, workload.subject):
+                yield with_replica_limits(workload, limits.min_replicas, limits.max_replicas)
+                break
+        else:
+            yield workload
 
 
 Release = tuple[str, str]
@@ -147,7 +169,7 @@ _INSTALLED = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "ConfigMap", "PodDisruptionBudget"}
     | {"HorizontalPodAutoscaler", "ServiceAccount"}
 )
-"""Kinds that charts put where the release goes; roles and their bindings are made in other namespaces too."""
+"""Kinds that charts create in the namespace of the release. Roles and bindings may be in other namespaces."""
 
 
 def get_release(place: Location) -> Release:
@@ -156,13 +178,15 @@ def get_release(place: Location) -> Release:
 
 
 def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) -> dict[Release, str]:
-    """Return the namespace of each release whose objects name exactly one."""
-    named: dict[Release, set[str]] = defaultdict(set)
+    """Return the namespace of each Helm release, without releases whose objects name none or several."""
+    namespaces_by_release: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
-            named[get_release(place)].add(namespace)
-    return {release: next(iter(namespaces)) for release, namespaces in named.items() if len(namespaces) == 1}
+            namespaces_by_release[get_release(place)].add(namespace)
+    return {
+        release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
+    }
 
 
 ROLLOUT = "Rollout"
@@ -186,7 +210,7 @@ _PARTIAL_SPECS: dict[str, tuple[Path, ...]] = {
     _STRIMZI: (("spec", "template", "pod"),),
     _ARGO: (("spec",), ("spec", "workflowSpec")),
 }
-"""API group -> paths at which its resources have such fields."""
+"""API group -> paths at which its resources have scheduling fields of pods."""
 
 _DEPLOYERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet", "Kustomization"})
 """Kinds that install into other namespaces than their own."""
@@ -202,7 +226,7 @@ class _PodFields(NamedTuple):
     metadata: JsonObject
     """The metadata of the template, or an empty object."""
     replicas: int = 1
-    """How many such pods the resource asks for."""
+    """The number of pods that the resource requests with these fields."""
 
 
 def may_create_pods(subject: Subject) -> bool:
@@ -223,14 +247,21 @@ def may_own_pods_in(subject: Subject, namespace: str) -> bool:
     return subject.namespace in ("", namespace) or subject.kind in _DEPLOYERS
 
 
-def find_custom_workloads(subject: Subject) -> Iterator[Workload]:
-    """Yield the workloads in a custom resource, and skip parts that are not valid as a pod template."""
+def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
+    """Yield the workloads in a custom resource, and skip parts that are not valid as a pod template.
+
+    Resources of built-in API groups and resources that only deploy other objects have none.
+    """
     group = subject.group
     spec = subject.document.get("spec")
     if not _is_custom_group(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return
-    known = group in _KNOWN_GROUPS or group.endswith(_ELASTIC)
-    for pods in (*_find_pod_templates(spec), *_find_partial_pod_specs(subject, group)):
+
+    remark = f" (in what looks like a pod template of a {subject.kind})"
+    if group in _KNOWN_GROUPS or group.endswith(_ELASTIC):
+        remark = ""
+    is_rollout = (group, subject.kind) == (_ARGO, ROLLOUT)
+    for pods in (*_iter_pod_templates(spec), *_iter_partial_pod_specs(subject, group)):
         written = {"metadata": drop_nulls(pods.metadata), "spec": drop_nulls(pods.spec)}
         try:
             typed = convert_field((), written, api.PodTemplateSpec)
@@ -243,31 +274,34 @@ def find_custom_workloads(subject: Subject) -> Iterator[Workload]:
             pods.replicas,
             template_path=pods.spec_path[:-1],
             spec_path=pods.spec_path,
-            custom_kind=ROLLOUT if (group, subject.kind) == (_ARGO, ROLLOUT) else f"{subject.kind}.{group}",
-            remark="" if known else f" (in what looks like a pod template of a {subject.kind})",
+            custom_kind=ROLLOUT if is_rollout else f"{subject.kind}.{group}",
+            remark=remark,
         )
 
 
-def _find_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
+def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
     """Yield each pod template in the spec of a custom resource, in the order of the manifest.
 
     A pod template within another template is needed once for each replica of the outer one.
     """
+    # A stack of paths, values and the replicas of the templates around them. Children are pushed in reverse order.
     unvisited: list[tuple[Path, object, int]] = [(("spec",), spec, 1)]
     while unvisited:
-        at, value, times = unvisited.pop()
+        path, value, outer_replicas = unvisited.pop()
         if isinstance(value, list):
-            unvisited += [((*at, i), inner, times) for i, inner in enumerate(value)][::-1]
+            unvisited += [((*path, i), item, outer_replicas) for i, item in enumerate(value)][::-1]
         elif isinstance(value, dict):
             for key in _TEMPLATES:
                 template = value.get(key)
-                if isinstance(template, dict) and _is_pod_template(template):
-                    metadata = object_at(template, "metadata")
-                    yield _PodFields((*at, key, "spec"), template["spec"], metadata, _get_count(value) * times)
-                elif isinstance(template, dict):
-                    times *= _get_count(value)
-            inside = ((key, inner) for key, inner in value.items() if isinstance(inner, dict | list))
-            unvisited += [((*at, key), inner, times) for key, inner in inside][::-1]
+                if not isinstance(template, dict):
+                    continue
+                replicas = outer_replicas * _get_replicas(value)
+                if _is_pod_template(template):
+                    yield _PodFields((*path, key, "spec"), template["spec"], object_at(template, "metadata"), replicas)
+                else:
+                    outer_replicas = replicas
+            containers = [(key, inner) for key, inner in value.items() if isinstance(inner, dict | list)]
+            unvisited += [((*path, key), inner, outer_replicas) for key, inner in reversed(containers)]
 
 
 def _is_pod_template(value: JsonObject) -> bool:
@@ -276,29 +310,26 @@ def _is_pod_template(value: JsonObject) -> bool:
     return bool(containers) and all(isinstance(container, dict) for container in containers)
 
 
-def _get_count(holder: JsonObject) -> int:
-    """Return the number of replicas that a part of a resource asks for, or 1."""
-    counts = (holder.get(key) for key in _COUNTS)
-    return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), 1)
+def _get_replicas(part: JsonObject) -> int:
+    """Return the number of replicas that a part of a resource requests, or 1 if it has no such field."""
+    for key in _COUNTS:
+        count = part.get(key)
+        if isinstance(count, int) and not isinstance(count, bool):
+            return count
+    return 1
 
 
-def _find_partial_pod_specs(subject: Subject, group: str) -> Iterator[_PodFields]:
+def _iter_partial_pod_specs(subject: Subject, group: str) -> Iterator[_PodFields]:
     """Yield the parts of a resource that have scheduling fields of a pod but no pod template."""
     document = subject.document
-    for at in _PARTIAL_SPECS.get(group, ()):
-        yield from _find_scheduling_fields(document, at)
+    paths = list(_PARTIAL_SPECS.get(group, ()))
     if group == _STRIMZI:
-        for part in object_at(document, "spec"):
-            yield from _find_scheduling_fields(document, ("spec", str(part), "template", "pod"))
+        paths += [("spec", str(part), "template", "pod") for part in object_at(document, "spec")]
     elif group == _ARGO:
-        for at in _PARTIAL_SPECS[_ARGO]:
-            for index in range(len(array_at(document, *at, "templates"))):
-                yield from _find_scheduling_fields(document, (*at, "templates", index))
-
-
-def _find_scheduling_fields(document: JsonObject, at: Path) -> Iterator[_PodFields]:
-    """Yield the scheduling fields of a pod at a path of a document, if there are any."""
-    part = object_at(document, *at)
-    fields = {key: value for key, value in part.items() if key in _SCHEDULING}
-    if fields:
-        yield _PodFields(at, fields, object_at(part, "metadata"))
+        for path in _PARTIAL_SPECS[_ARGO]:
+            paths += [(*path, "templates", i) for i in range(len(array_at(document, *path, "templates")))]
+    for path in paths:
+        part = object_at(document, *path)
+        scheduling_fields = {key: value for key, value in part.items() if key in _SCHEDULING}
+        if scheduling_fields:
+            yield _PodFields(path, scheduling_fields, object_at(part, "metadata"))

@@ -16,21 +16,26 @@ from kschedctl.lint.objects.workload import Workload
 
 
 def find_cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
-    """Yield a workload for each controller of pods and for each pod without one, without static pods."""
+    """Yield a workload for each controller of running or pending pods and for each pod without a controller.
+
+    Its template is the newest pod's, without what the API server and the controller added. Static pods and pods that
+    are being deleted are left out.
+    """
     for (kind, namespace, name), pods in group_pods_by_owner(cluster).items():
-        kept = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
-        if kind == "Node" or not kept:
+        staying_pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+        if kind == "Node" or not staying_pods:  # a Node owns its static pods
             continue
-        newest = max(kept, key=lambda pod: pod.metadata.creation_timestamp or "")
+        newest = max(staying_pods, key=lambda pod: pod.metadata.creation_timestamp or "")
         labels = {k: v for k, v in newest.metadata.labels.items() if k not in ADDED_LABELS.get(kind, ())}
         spec = to_written_spec(newest)
+        replicas: int | None = len(staying_pods)
         if kind == "DaemonSet":
             spec = remove_node_pin(spec)
+            replicas = None
         elif kind == "StatefulSet":
             spec = remove_template_claims(spec, newest.metadata.name)
-        count = None if kind == "DaemonSet" else len(kept)
         yield Workload(
-            Subject(kind, name, namespace), labels, spec, count, template_path=POD_TEMPLATE_PATHS.get(kind, ())
+            Subject(kind, name, namespace), labels, spec, replicas, template_path=POD_TEMPLATE_PATHS.get(kind, ())
         )
 
 
@@ -44,9 +49,9 @@ def group_pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
 
 
 OWNABLE_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "PodDisruptionBudget")
-"""Kinds besides pods that other controllers create and lint reads."""
+"""Kinds besides pods that lint reads and that other controllers create."""
 MAX_OWNER_DEPTH = 5
-"""The longest chain of controllers that is followed."""
+"""The maximum number of controllers that are followed upwards from an object."""
 
 
 class TopmostOwners:
@@ -56,26 +61,33 @@ class TopmostOwners:
         self._cluster = cluster
 
     def describe(self, subject: Subject) -> str:
-        """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`, or return "".
+        """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`.
 
-        Objects without a controller and objects from manifests have none.
+        Returns "" for an object without a controller and for an object from a manifest.
         """
-        owner, topmost = Owner(subject.kind, subject.namespace, subject.name), None
-        for _ in range(MAX_OWNER_DEPTH if not subject.document else 0):
-            above = self._workloads_of_pods.get(owner) if owner.kind == "Pod" else self._controllers.get(owner)
-            if above is None or above == owner:
+        if subject.document:
+            return ""
+        current = Owner(subject.kind, subject.namespace, subject.name)
+        topmost = ""
+        for _ in range(MAX_OWNER_DEPTH):
+            owners = self._workloads_of_pods if current.kind == "Pod" else self._controllers
+            owner = owners.get(current)
+            if owner is None or owner == current:
                 break
-            owner = topmost = above
-        return str(topmost) if topmost else ""
+            current = owner
+            topmost = str(owner)
+        return topmost
 
     @cached_property
     def _controllers(self) -> dict[Owner, Owner]:
-        """The controller of each object, in the object's namespace."""
-        return {
-            Owner(kind, meta.namespace, meta.name): Owner(controller.kind, meta.namespace, controller.name)
-            for kind, meta in self._iter_metadata()
-            if (controller := find_controller(meta)) is not None
-        }
+        """Return the controller of each object that has one. Both are in the same namespace."""
+        controllers = {}
+        for kind, meta in self._iter_metadata():
+            controller = find_controller(meta)
+            if controller is not None:
+                owned = Owner(kind, meta.namespace, meta.name)
+                controllers[owned] = Owner(controller.kind, meta.namespace, controller.name)
+        return controllers
 
     def _iter_metadata(self) -> Iterator[tuple[str, ObjectMeta]]:
         """Yield the kind and metadata of each object that another controller may own."""
@@ -85,6 +97,6 @@ class TopmostOwners:
 
     @cached_property
     def _workloads_of_pods(self) -> dict[Owner, Owner]:
-        """The workload that owns each pod."""
+        """Return the workload that owns each pod."""
         pods = self._cluster.pods
         return {Owner("Pod", pod.metadata.namespace, pod.metadata.name): find_owner(pod) for pod in pods}

@@ -10,7 +10,7 @@ from kschedctl.api import objects as api
 
 
 def to_written_spec(pod: api.Pod) -> api.PodSpec:
-    """Return the spec without its node and without selectors added at creation from label keys.
+    """Return the pod's spec as it was written: without its node and the selectors added from label keys at creation.
 
     Upstream: mutatePodAffinity and mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go (v1.36).
     """
@@ -35,7 +35,10 @@ def remove_template_claims(spec: api.PodSpec, pod_name: str) -> api.PodSpec:
 
 
 def remove_node_pin(spec: api.PodSpec) -> api.PodSpec:
-    """Return the spec without the required node name by which the DaemonSet controller places each pod."""
+    """Return the spec without the required node name with which the DaemonSet controller pins each pod.
+
+    Other requirements of the node affinity stay. A spec without required node affinity is returned as it is.
+    """
     affinity = spec.affinity
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
@@ -56,7 +59,7 @@ def _is_template_claim(volume: api.Volume, pod_name: str) -> bool:
 def _remove_label_keys_from_affinity(
     affinity: api.PodAffinity | None, labels: dict[str, str]
 ) -> api.PodAffinity | None:
-    """Return pod affinity without the selectors added from label keys."""
+    """Return the pod affinity or anti-affinity without the selectors added from label keys, or None if it is None."""
     if affinity is None:
         return None
     return api.PodAffinity(
@@ -72,7 +75,7 @@ def _remove_label_keys_from_affinity(
 
 
 def _remove_label_keys_from_term(term: api.PodAffinityTerm, labels: dict[str, str]) -> api.PodAffinityTerm:
-    """Return an affinity term without the selectors added from its label keys."""
+    """Return an affinity term without the selectors added from its matchLabelKeys and mismatchLabelKeys."""
     selector = _remove_label_keys(term.label_selector, term.match_label_keys, "In", labels)
     return replace(term, label_selector=_remove_label_keys(selector, term.mismatch_label_keys, "NotIn", labels))
 
@@ -80,7 +83,10 @@ def _remove_label_keys_from_term(term: api.PodAffinityTerm, labels: dict[str, st
 def _remove_label_keys(
     selector: api.LabelSelector | None, keys: Sequence[str], operator: str, labels: dict[str, str]
 ) -> api.LabelSelector | None:
-    """Return a selector without the requirements that were added for label keys."""
+    """Return a selector without the requirements that the API server added for label keys.
+
+    ``operator`` is In for matchLabelKeys and NotIn for mismatchLabelKeys, ``labels`` are the pod's.
+    """
     if selector is None or not keys:
         return selector
     added = {api.SelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels}

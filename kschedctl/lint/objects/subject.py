@@ -55,11 +55,12 @@ class Subject:
 
     @property
     def api_version(self) -> str:
+        """The apiVersion of the manifest; empty for an object read from a cluster."""
         return str(self.document.get("apiVersion") or "")
 
     @property
     def group(self) -> str:
-        """The API group; empty for the core group."""
+        """The API group of the manifest; empty for the core group and for an object read from a cluster."""
         return self.api_version.rpartition("/")[0]
 
     def build_problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
@@ -72,6 +73,7 @@ class Problem(NamedTuple):
 
     subject: Subject
     path: Path
+    """Path of the field from the root of the object; () for the whole object."""
     message: str
     fix: str = ""
     """Advice for this problem; empty if the rule's general advice applies."""
@@ -80,16 +82,19 @@ class Problem(NamedTuple):
 
 
 def join_names(names: Sequence[str], max_names: int = 3) -> str:
-    """Join names with commas, and say how many follow after the first ones.
+    """Join the first ``max_names`` names with commas, and add how many more there are.
 
     >>> join_names(["a", "b", "c", "d", "e"]), join_names(["a"], 1)
     ('a, b, c and 2 more', 'a')
     """
-    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names:,} more" if len(names) > max_names else "")
+    text = ", ".join(names[:max_names])
+    if len(names) > max_names:
+        text += f" and {len(names) - max_names:,} more"
+    return text
 
 
 def format_path(path: Path) -> str:
-    """Format a path as error messages of the API do.
+    """Format a path the way the API server's error messages do.
 
     >>> format_path(("spec", "tolerations", 0, "nodeSelector", "kubernetes.io/os"))
     'spec.tolerations[0].nodeSelector[kubernetes.io/os]'

@@ -1,4 +1,4 @@
-"""Which linted objects can be in the same cluster, since a repository may hold variants for many clusters.
+"""Alternatives among linted objects, which are never in the same cluster: a repository may serve many clusters.
 
 If two files hold the same object (kind, namespace, name), the folders that separate them are alternatives: objects of
 one are never in a cluster with objects of the other. The same holds for files of one folder, for parts of one file and
@@ -19,13 +19,13 @@ PlaceParts = tuple[str, ...]
 """Folders, file name, and the number of a part of the file."""
 
 MAX_PARTS = 50
-"""The most renders that are told apart in one file, because each is compared with each other one."""
+"""The maximum number of parts of one file, because each part is compared with each other one."""
 
 BUILT = "<built>"
 """The file name for objects that a kustomization or chart produced."""
 
 _SHARED = frozenset({"Namespace", "CustomResourceDefinition", "Kustomization"})
-"""Kinds that are often declared again wherever they are needed."""
+"""Kinds whose objects are often repeated in each place that needs them, which does not make the places alternatives."""
 
 _INSTALL_ORDER = (
     *("PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy"),
@@ -43,7 +43,7 @@ class AppliedSet(NamedTuple):
 
     name: str
     closed: bool = False
-    """Whether none of the objects is an alternative of another one."""
+    """Whether the set is a complete list of objects, none of which is an alternative of another one."""
     loose: bool = False
     """Whether the set is only a guess.
 
@@ -57,27 +57,23 @@ NO_SETS: AppliedSets = MappingProxyType({})
 
 
 class Variants:
-    """The alternatives among objects, and the sets in which they are applied."""
+    """The alternatives among objects, and the sets in which they are applied. True if it separates any objects."""
 
     def __init__(self, subjects: Sequence[Subject], sets: AppliedSets = NO_SETS) -> None:
-        self._homes = dict(_iter_places(subjects))
-        distinct_sets = set(sets.values())
-        loose = (
-            any(applied.loose for together in distinct_sets for applied in together)
-            and len({home[:-2] for home in self._homes.values()}) > 1
-        )
-        self._sets = sets if len(distinct_sets) > 1 or loose else NO_SETS
+        self._places = dict(_iter_places(subjects))
+        self._sets = sets if self._can_sets_separate(sets) else NO_SETS
         self._alternatives: dict[PlaceParts, dict[str, set[str]]] = {}
-        holders: dict[tuple[str, ...], set[PlaceParts]] = {}
+        """Folder or file -> name of each child that has alternatives -> these alternatives and the child itself."""
+        places_by_identity: dict[tuple[str, ...], set[PlaceParts]] = {}
         for subject in subjects:
             for identity in _iter_identities(subject):
-                holders.setdefault(identity, set()).add(self._homes[subject])
-        for homes in holders.values():
-            for at, children in _find_divergences(homes):
-                self._mark_alternatives(at, children)
+                places_by_identity.setdefault(identity, set()).add(self._places[subject])
+        for places in places_by_identity.values():
+            for parent, children in _iter_divergences(places):
+                self._mark_alternatives(parent, children)
 
     def __bool__(self) -> bool:
-        """Whether there is anything that is apart."""
+        """Return whether some objects cannot be in the same cluster."""
         return bool(self._alternatives or self._sets)
 
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
@@ -85,29 +81,49 @@ class Variants:
 
         An object read from a cluster can coexist with any other.
         """
-        here, there = self._homes.get(subject), self._homes.get(other)
-        if here is None or there is None or here == there:
+        place, other_place = self._places.get(subject), self._places.get(other)
+        if place is None or other_place is None or place == other_place:
             return True
         if self._sets:
-            shared = self._sets[subject] & self._sets[other]
-            if not shared or any(applied.closed for applied in shared):
-                return bool(shared)
-            if all(applied.loose for applied in shared) and _are_separate_folders(
-                subject, other, here[:-2], there[:-2]
-            ):
+            shared_sets = self._sets[subject] & self._sets[other]
+            if not shared_sets:
                 return False
-        depth = next(i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b)
-        groups = self._alternatives.get(here[:depth], {})
-        return here[depth] not in groups or there[depth] not in groups[here[depth]]
+            if any(applied.closed for applied in shared_sets):
+                return True
+            is_guess = all(applied.loose for applied in shared_sets)
+            names_both_namespaces = bool(subject.namespace and other.namespace)
+            if is_guess and not names_both_namespaces and _are_separate_folders(place[:-2], other_place[:-2]):
+                return False
+        depth = next(
+            i for i, (step, other_step) in enumerate(zip(place, other_place, strict=False)) if step != other_step
+        )
+        alternatives = self._alternatives.get(place[:depth], {})
+        return other_place[depth] not in alternatives.get(place[depth], ())
 
-    def find_largest_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
-        """Find the largest group of objects that can be in one cluster, or the first of several."""
-        most: Sequence[Subject] = subjects[:1]
-        for first in subjects if self else ():
-            kept: list[Subject] = [first]
-            kept += (s for s in subjects if s is not first and all(self.can_coexist(s, other) for other in kept))
-            most = max(most, kept, key=len)
-        return most if self else subjects
+    def find_coexisting_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
+        """Find a large group of objects that can all be in one cluster, the first one if several are equally large.
+
+        The search is greedy: one group grows from each object, in the order of ``subjects``.
+        """
+        if not self:
+            return subjects
+        largest: Sequence[Subject] = subjects[:1]
+        for first in subjects:
+            group = [first]
+            for candidate in subjects:
+                if candidate is not first and all(self.can_coexist(candidate, member) for member in group):
+                    group.append(candidate)
+            largest = max(largest, group, key=len)
+        return largest
+
+    def _can_sets_separate(self, sets: AppliedSets) -> bool:
+        """Return whether the sets can separate objects: there are several, or a loose one spans several folders."""
+        distinct_sets = set(sets.values())
+        if len(distinct_sets) > 1:
+            return True
+        has_loose_set = any(applied.loose for applied_sets in distinct_sets for applied in applied_sets)
+        folders = {place[:-2] for place in self._places.values()}
+        return has_loose_set and len(folders) > 1
 
     def _mark_alternatives(self, parent: PlaceParts, children: set[str]) -> None:
         """Make the children of a folder or file alternatives of each other and of their present alternatives."""
@@ -119,34 +135,35 @@ class Variants:
         groups.update(dict.fromkeys(merged, merged))
 
 
-def _are_separate_folders(subject: Subject, other: Subject, folder: PlaceParts, other_folder: PlaceParts) -> bool:
-    """Return whether neither folder contains the other and at most one object names a namespace."""
+def _are_separate_folders(folder: PlaceParts, other_folder: PlaceParts) -> bool:
+    """Return whether neither folder is or contains the other."""
     shorter = min(len(folder), len(other_folder))
-    return folder[:shorter] != other_folder[:shorter] and not (subject.namespace and other.namespace)
+    return folder[:shorter] != other_folder[:shorter]
 
 
-def _find_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
-    """Yield each folder or file below which places differ, with the names of the children."""
-    undivided: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]
-    while undivided:
-        depth, some = undivided.pop()
-        by_step: dict[str, list[PlaceParts]] = {}
-        for home in some:
-            by_step.setdefault(home[depth], []).append(home)
-        if len(by_step) > 1:
-            yield some[0][:depth], set(by_step)
-        undivided += [(depth + 1, ways) for ways in by_step.values() if len(ways) > 1]
+def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
+    """Yield each folder or file in which the places divide, with the names of the children that lead to them."""
+    groups: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]  # places that agree in their first steps
+    while groups:
+        depth, group = groups.pop()
+        by_child: dict[str, list[PlaceParts]] = {}
+        for place in group:
+            by_child.setdefault(place[depth], []).append(place)
+        if len(by_child) > 1:
+            yield group[0][:depth], set(by_child)
+        groups += [(depth + 1, below) for below in by_child.values() if len(below) > 1]
 
 
 def _iter_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlaceParts]]:
-    """Yield each object with its place: folders, file and part of the file."""
+    """Yield each object with its place: folders, file and number of the file's part."""
     by_file: dict[str, list[Subject]] = {}
     for subject in subjects:
-        place = subject.location
-        by_file.setdefault(_get_file(place) if place else "", []).append(subject)
-    for file, of_file in by_file.items():
-        for number, part in enumerate(_split_file(of_file)):
-            yield from ((subject, (*_split_path(file), str(number))) for subject in part)
+        file = _get_file(subject.location) if subject.location else ""
+        by_file.setdefault(file, []).append(subject)
+    for file, file_subjects in by_file.items():
+        for number, part in enumerate(_split_file(file_subjects)):
+            place = (*_split_path(file), str(number))
+            yield from ((subject, place) for subject in part)
 
 
 def _get_file(location: Location) -> str:
@@ -162,10 +179,11 @@ def _split_path(path: str) -> PlaceParts:
 def _split_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
     """Split the objects of a file before each one that repeats an earlier one.
 
-    Several renders of a chart in one file repeat objects.
+    Several renders of a chart in one file repeat objects. A part then begins with the first object of its render.
     """
     parts: list[Sequence[Subject]] = []
-    begin, seen = 0, set()
+    begin = 0
+    seen: set[object] = set()
     for index, subject in enumerate(subjects):
         identity = _get_identity(subject)
         if identity in seen and len(parts) < MAX_PARTS:
@@ -178,7 +196,10 @@ def _split_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
 
 
 def _find_render_start(subjects: Sequence[Subject], begin: int, index: int) -> int:
-    """Return the index of the first object of the Helm render that contains the one at an index."""
+    """Return the index of the first object of the Helm render that contains the object at ``index``.
+
+    Without Helm, this is the object itself.
+    """
     while index - 1 > begin and _follows_in_render(subjects[index - 1], subjects[index]):
         index -= 1
     return index
@@ -192,18 +213,21 @@ def _follows_in_render(before: Subject, after: Subject) -> bool:
 
 
 def _iter_identities(subject: Subject) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of an object of which a cluster has only one.
+    """Yield the keys that no two objects of a cluster share, or nothing if the object may exist several times.
 
-    They are the object itself and, if it was built, the place where it was written.
+    They are the object's identity and, if it was built, the file and position where it was written.
     """
-    if (identity := _get_identity(subject)) is not None:
-        yield identity
-        if subject.location and subject.location.build:
-            yield subject.location.file, *map(str, subject.location.locate(()))
+    identity = _get_identity(subject)
+    if identity is None:
+        return
+    yield identity
+    if subject.location and subject.location.build:
+        line, column = subject.location.locate(())
+        yield subject.location.file, str(line), str(column)
 
 
 def _get_identity(subject: Subject) -> tuple[str, str, str, str] | None:
-    """Return group, kind, namespace and name, or None if the object may exist several times."""
+    """Return group, kind, namespace and name, or None for an object without a name or of a shared kind."""
     if not subject.name or subject.kind in _SHARED:
         return None
     return subject.group, subject.kind, subject.namespace, subject.name

@@ -79,6 +79,7 @@ class Workload:
 
     @property
     def kind(self) -> str:
+        """The kind of the object, with the API group if it is a custom resource; Argo's is plain ``Rollout``."""
         return self.custom_kind or self.subject.kind
 
     @property
@@ -88,6 +89,7 @@ class Workload:
 
     @property
     def namespace(self) -> str:
+        """The namespace of the pods, ``default`` if the object names none."""
         return self.subject.namespace or "default"
 
     @property
@@ -107,17 +109,17 @@ class Workload:
 
     @property
     def lowest_replicas(self) -> int:
-        """The fewest pods that are kept running."""
-        return self.min_replicas if self.min_replicas is not None else self.replicas or 0
+        """The fewest pods that are kept running; 0 for a DaemonSet."""
+        if self.min_replicas is not None:
+            return self.min_replicas
+        return self.replicas or 0
 
     @property
     def replica_range(self) -> str:
         """The number of pods as messages show it, such as `3` or `2 to 10`."""
-        return (
-            str(self.highest_replicas)
-            if self.lowest_replicas >= self.highest_replicas
-            else f"{self.lowest_replicas} to {self.highest_replicas}"
-        )
+        if self.lowest_replicas >= self.highest_replicas:
+            return str(self.highest_replicas)
+        return f"{self.lowest_replicas} to {self.highest_replicas}"
 
     @cached_property
     def pod(self) -> api.Pod:
@@ -127,7 +129,7 @@ class Workload:
 
     @cached_property
     def written_spec(self) -> JsonObject:
-        """The pod's spec in the manifest, with fields that scheduling does not read."""
+        """The pod's spec in the manifest, including fields that scheduling does not read; {} if read from a cluster."""
         return object_at(self.subject.document, *self.get_path())
 
     @property
@@ -142,11 +144,12 @@ class Workload:
 
     def get_path(self, *path: str | int) -> Path:
         """Return the path of a field of the pod's spec from the root of the object."""
-        return (*((*self.template_path, "spec") if self.spec_path is None else self.spec_path), *path)
+        spec_path = (*self.template_path, "spec") if self.spec_path is None else self.spec_path
+        return (*spec_path, *path)
 
     def to_problems(self, errors: Iterable[FieldError]) -> Iterator[Problem]:
-        """Convert errors of the API server, whose paths begin at the root of the object."""
-        return (Problem(self.subject, fault.field, str(fault)) for fault in errors)
+        """Convert errors of the API server to problems. The paths of the errors begin at the root of the object."""
+        return (Problem(self.subject, error.field, str(error)) for error in errors)
 
     def is_selected_by(self, selector: Selector) -> bool:
         """Return whether a selector matches the labels of the pods."""
@@ -169,7 +172,7 @@ class Workload:
 
 
 def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
-    """Resolve an IntOrString against a total, and round percentages up or down.
+    """Resolve an IntOrString against a total, and round percentages up or down. Any other value counts as 0.
 
     >>> resolve_int_or_percent("50%", 7, round_up=True)
     4
@@ -177,8 +180,8 @@ def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
     0
     """
     if isinstance(value, str) and re.fullmatch("[0-9]{1,9}%", value):
-        parts = int(value[:-1]) * total
-        return -(-parts // 100) if round_up else parts // 100
+        hundredths = int(value.removesuffix("%")) * total
+        return -(-hundredths // 100) if round_up else hundredths // 100
     return value if isinstance(value, int) else 0
 
 
@@ -216,7 +219,7 @@ def _find_disk_volumes(at: Path, spec: object) -> dict[int, str]:
 
 
 def _read_strategy(subject: Subject) -> UpdateStrategy:
-    """Read the update strategy of a Deployment, or return the default one."""
+    """Read the update strategy of a Deployment, or return the default one for other kinds."""
     written = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
     return convert_field(("spec", "strategy"), drop_nulls(written or {}), UpdateStrategy)
 
@@ -227,7 +230,10 @@ def has_built_in_group(subject: Subject) -> bool:
 
 
 def _read_replicas(subject: Subject) -> int | None:
-    """Read the number of replicas of a built-in kind. It is None for a DaemonSet."""
+    """Read the number of pods of a built-in kind, by default 1, or return None for a DaemonSet.
+
+    Raises InvalidFieldError.
+    """
     if subject.kind == "DaemonSet":
         return None
     if subject.kind in ("Pod", "PodTemplate"):
@@ -235,7 +241,9 @@ def _read_replicas(subject: Subject) -> int | None:
     path: Path = POD_TEMPLATE_PATHS[subject.kind][:-1]
     spec = object_at(subject.document, *path)
     key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
-    return 1 if spec.get(key) is None else convert_field((*path, key), spec[key], int)
+    if spec.get(key) is None:
+        return 1
+    return convert_field((*path, key), spec[key], int)
 
 
 def _read_owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
@@ -253,9 +261,9 @@ class InvalidFieldError(Exception):
 
 
 def convert_field(base_path: Path, value: object, into: type[T]) -> T:
-    """Convert the value of a field to a type.
+    """Convert the value at ``base_path`` of an object to a type.
 
-    Raises InvalidFieldError, which names the field within the value.
+    Raises InvalidFieldError, which names the faulty field within the value.
     """
     try:
         return convert_builtins(value, into)
@@ -278,7 +286,7 @@ def compile_selector(selector: api.LabelSelector | None) -> Selector | None:
 
 
 QuantityFields = Iterator[tuple[Path, api.Resources]]
-"""Paths of fields that hold quantities, with their values."""
+"""Pairs of a field's path and the quantities that it holds by resource name."""
 
 
 def parse_valid_quantities(resources: api.Resources) -> dict[str, Quantity]:
@@ -292,18 +300,18 @@ def parse_valid_quantities(resources: api.Resources) -> dict[str, Quantity]:
 
 def find_invalid_requests(workload: Workload) -> Iterator[Problem]:
     """Yield a problem for each request, limit or overhead that is not a valid quantity."""
-    return _find_invalid(workload.subject, _iter_pod_quantities(workload))
+    return _find_invalid_quantities(workload.subject, _iter_pod_quantities(workload))
 
 
 def find_invalid_storage(subject: Subject, value: object) -> Iterator[Problem]:
     """Yield a problem for each invalid quantity that a claim requests or a volume provides."""
-    return _find_invalid(subject, _iter_storage_quantities(value))
+    return _find_invalid_quantities(subject, _iter_storage_quantities(value))
 
 
 def explain_uncountable_requests(workload: Workload) -> str:
     """Explain why the total requests of a pod cannot be computed, or return "" if they can.
 
-    They are negative, or too large for any node.
+    The reason is an invalid or negative quantity, or a total too large for any node.
     """
     try:
         to_amounts(compute_pod_requests(workload.pod))
@@ -321,14 +329,15 @@ def has_negative_quantity(workload: Workload) -> bool:
     )
 
 
-def _find_invalid(subject: Subject, fields: QuantityFields) -> Iterator[Problem]:
+def _find_invalid_quantities(subject: Subject, fields: QuantityFields) -> Iterator[Problem]:
     """Yield a problem for each value that is not a valid quantity."""
     for path, resources in fields:
         for name, text in resources.items():
             try:
                 parse_quantities({name: text})
             except QuantityError as error:
-                yield subject.build_problem((*path, name), f"{format_path((*path, name))}: {text}: {error.what}")
+                quantity_path = (*path, name)
+                yield subject.build_problem(quantity_path, f"{format_path(quantity_path)}: {text}: {error.what}")
 
 
 def _iter_pod_quantities(workload: Workload) -> QuantityFields:
@@ -348,7 +357,7 @@ def iter_requests_and_limits(workload: Workload) -> QuantityFields:
 
 
 def _iter_storage_quantities(value: object) -> QuantityFields:
-    """Yield the requests of a claim or the capacity of a volume, with their paths."""
+    """Yield the requests of a claim or the capacity of a volume with its path, or nothing for any other object."""
     if isinstance(value, api.PersistentVolumeClaim):
         yield ("spec", "resources", "requests"), value.spec.resources.requests
     elif isinstance(value, api.PersistentVolume):

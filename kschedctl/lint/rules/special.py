@@ -21,26 +21,27 @@ from kschedctl.text.counts import counted
 
 
 def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose schedulerName no profile serves and no bound pod has."""
-    pods, served = context.facts.view.pods, set(context.facts.scheduler.configuration.profiles)
-    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[context.facts.view.node >= 0].tolist())}
+    """Find workloads with a schedulerName that no profile and no bound pod has, if all pods are known."""
     if not context.are_all_read("Pod"):
         return
+    view = context.facts.view
+    bound_infos = set(view.pods.info[view.node >= 0].tolist())
+    known_schedulers = set(context.facts.scheduler.configuration.profiles)
+    known_schedulers |= {view.pods.infos[info].spec.scheduler_name for info in bound_infos}
     for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
-        if name not in served:
-            yield workload.build_problem(
-                ("schedulerName",), f'nothing shows that a scheduler "{name}" runs: no pod of it is bound'
-            )
+        if name not in known_schedulers:
+            message = f'scheduler "{name}" does not seem to run: it has bound no pod'
+            yield workload.build_problem(("schedulerName",), message)
 
 
 SC_UNKNOWN_SCHEDULER = Rule(
     "sc-unknown-scheduler",
     WARNING,
     find_unknown_schedulers,
-    summary="schedulerName that no scheduler seems to serve",
-    why="No scheduler looks at the pods: they stay Pending without a single event.",
-    fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
+    summary="schedulerName of a scheduler that does not seem to run",
+    why="No scheduler handles the pods: they stay Pending without a single event.",
+    fix="Correct schedulerName, deploy the scheduler, or pass its configuration with --config",
     source=doc.SCHEDULERS,
     needs_cluster=True,
 )
@@ -49,7 +50,8 @@ SC_UNKNOWN_SCHEDULER = Rule(
 def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
     """Find scheduling gates in manifests."""
     for i, gate in enumerate(workload.spec.scheduling_gates):
-        yield workload.build_problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
+        message = f"its pods wait until a controller removes the gate {gate.name}"
+        yield workload.build_problem(("schedulingGates", i), message)
 
 
 SC_SCHEDULING_GATE = Rule(
@@ -57,31 +59,36 @@ SC_SCHEDULING_GATE = Rule(
     WARNING,
     for_each_workload(find_scheduling_gates),
     summary="Scheduling gates in a manifest",
-    why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
-    fix="Let the controller that removes the gate add it too, by a webhook",
+    why="The pods wait, without an event, until a controller removes the gate. If none does, they wait forever.",
+    fix="Let the controller that removes the gate also add it, with a webhook",
     source=doc.GATES,
 )
 
 
 def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
-    """Find PodGroups whose workloads have fewer pods than minCount."""
+    """Find PodGroups with fewer pods, of linted workloads and of the cluster, than minCount.
+
+    Without a cluster, groups without any linted workload are left out.
+    """
     for subject, group in context.list_linted(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
             w
             for w in context.workloads_by_namespace.get(namespace, ())
-            if context.variants.can_coexist(subject, w.subject)
-            and w.spec.scheduling_group
+            if w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
+            and context.variants.can_coexist(subject, w.subject)
         ]
         if gang is None or (not members and context.cluster is None):
             continue
-        min_count = gang.min_count
-        count = sum(w.highest_replicas for w in members)
-        if count < min_count and count + _count_other_members(context, namespace, subject.name, members) < min_count:
+        count = sum(workload.highest_replicas for workload in members)
+        if count >= gang.min_count:
+            continue
+        if count + _count_other_members(context, namespace, subject.name, members) < gang.min_count:
             message = (
-                f"minCount {min_count}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
+                f"minCount is {gang.min_count}, but its workloads have only {counted(count, 'pod')}: none of them is "
+                "ever scheduled"
             )
             yield subject.build_problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
@@ -91,14 +98,14 @@ GG_QUORUM = Rule(
     ERROR,
     find_incomplete_gangs,
     summary="A gang that can never be complete",
-    why="Until minCount pods exist none is let into the queue, and there is no event for that.",
+    why="No pod of the group enters the queue until minCount pods exist, and no event says so.",
     fix="Lower minCount, or raise the replicas of its workloads",
     source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
 )
 
 
 def _count_other_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
-    """Return how many of the group's pods in the cluster belong to no linted workload."""
+    """Count the pods of the group in the cluster that belong to none of the linted workloads."""
     if context.cluster is None:
         return 0
     linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
@@ -112,13 +119,16 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
-    """Find resource claims that do not exist, or that ask for devices which no node has."""
+    """Find resource claims that do not exist, or that request devices which no node has, proved by a replay.
+
+    Finds nothing unless all claims, classes and devices of the cluster are known.
+    """
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
         return
     if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    classes = {c.metadata.name for c in context.list_all(DeviceClass)}
+    class_names = {c.metadata.name for c in context.list_all(DeviceClass)}
     has_devices = any(s.spec.devices for s in context.cluster.resource_slices)
     claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all(ResourceClaim)}
     templates = {
@@ -127,47 +137,49 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
     }
     for workload in context.workloads:
         valid_claims: dict[str, ResourceClaimSpec] = {}
-        for i, reference in enumerate(workload.spec.resource_claims):
-            template = reference.resource_claim_template_name
-            kind, specs = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
-            name = template or reference.resource_claim_name or ""
+        for i, pod_claim in enumerate(workload.spec.resource_claims):
+            kind, specs, name = "ResourceClaim", claims, pod_claim.resource_claim_name or ""
+            if pod_claim.resource_claim_template_name:
+                kind, specs, name = "ResourceClaimTemplate", templates, pod_claim.resource_claim_template_name
             claim = specs.get((workload.namespace, name))
             path: Path = ("resourceClaims", i)
             if claim is None:
-                yield workload.build_problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
+                message = f'{kind} "{name}" does not exist in namespace {workload.namespace}'
+                yield workload.build_problem(path, message)
                 continue
-            problems = list(_iter_claim_problems(claim.devices, classes, has_devices=has_devices))
-            yield from (workload.build_problem(path, f"{kind} {name}: {problem}") for problem in problems)
-            if not problems:
-                valid_claims[reference.name] = claim
-        all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
-        if all_valid and context.facts.lacks_devices(workload, valid_claims):
-            yield workload.build_problem(
-                ("resourceClaims",), "no node has devices that match its claims, were they all free"
-            )
+            faults = list(_iter_claim_faults(claim.devices, class_names, has_devices=has_devices))
+            for fault in faults:
+                yield workload.build_problem(path, f"{kind} {name}: {fault}")
+            if not faults:
+                valid_claims[pod_claim.name] = claim
+
+        are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
+        if are_all_valid and context.facts.lacks_devices(workload, valid_claims):
+            message = "no node has devices that match its claims, even if all devices were free"
+            yield workload.build_problem(("resourceClaims",), message)
 
 
 DRA_NO_DEVICE = Rule(
     "dra-no-device",
     ERROR,
     find_claims_without_devices,
-    summary="Claim of devices that no node has",
-    why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
+    summary="Claim for devices that no node has",
+    why="Without the claim, its DeviceClass or a matching device, the pods stay Pending. Proved by replay with "
     "all devices free.",
-    fix="Create the DeviceClass or claim, or install the driver of the devices",
+    fix="Create the DeviceClass or claim, or install the driver for the devices",
     source=doc.DEVICES,
     needs_cluster=True,
 )
 
 
-def _iter_claim_problems(claim: DeviceClaim, classes: set[str], *, has_devices: bool) -> Iterator[str]:
-    """Yield what is wrong with each request of a claim: no such DeviceClass, or no devices at all."""
+def _iter_claim_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
+    """Yield a fault for each request of a claim without an existing DeviceClass, or if the cluster has no devices."""
     for request in claim.requests:
         if request.exactly:
             class_names = [request.exactly.device_class_name]
         else:
             class_names = [alternative.device_class_name for alternative in request.first_available]
-        if class_names and not any(name in classes for name in class_names):
-            yield f"request {request.name} wants DeviceClass {' or '.join(class_names)}, which does not exist"
+        if class_names and not any(name in existing_classes for name in class_names):
+            yield f"request {request.name} needs DeviceClass {' or '.join(class_names)}, which does not exist"
         elif class_names and not has_devices:
-            yield f"request {request.name} wants a device, but no ResourceSlice offers any"
+            yield f"request {request.name} needs a device, but no ResourceSlice offers any"

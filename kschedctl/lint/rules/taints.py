@@ -27,15 +27,15 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.text.counts import agreeing, counted
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 _SPLIT_ADVICE = (
-    "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
+    "Set effect: NoExecute and tolerationSeconds, which no other effect allows, and tolerate NoSchedule separately"
 )
 _SYSTEM_CLASSES = {system.metadata.name for system in SYSTEM_CLASSES}
-UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
 def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
-    """Find workloads that tolerate all taints, apart from DaemonSets and the system."""
+    """Find workloads that tolerate all taints, apart from DaemonSets and workloads of the system."""
     if workload.kind == "DaemonSet" or _is_system_workload(workload):
         return
     tolerations = workload.spec.tolerations
@@ -43,7 +43,7 @@ def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
     if indices:
         effect = tolerations[indices[0]].effect if len(indices) == 1 else ""
         taints = f"every {effect} taint" if effect else "every taint"
-        message = f"tolerates {taints}: it also goes to nodes that are broken or not its own"
+        message = f"tolerates {taints}, so its pods may run on broken nodes and on nodes for other workloads"
         yield workload.build_problem(("tolerations", indices[0]), message)
 
 
@@ -51,9 +51,9 @@ TT_TOLERATE_ALL = Rule(
     "tt-tolerate-all",
     WARNING,
     for_each_workload(find_tolerations_of_everything),
-    summary="A toleration without key tolerates everything",
-    why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
-    fix="Name the taint: key, operator and effect",
+    summary="A toleration without a key, which tolerates every taint",
+    why="The pods may run on nodes that are not ready, under pressure, dedicated to others, or control planes.",
+    fix="Name the taint with key, operator and effect",
     source=doc.TAINTS,
 )
 
@@ -79,8 +79,9 @@ def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Proble
         if _tolerates_everything(toleration) and not _is_system_workload(workload):
             continue  # tt-tolerate-all reports it
         if any(tolerates(toleration, taint) for taint in (NOT_READY, UNREACHABLE)):
-            message = "its pods stay on a dead node forever and are not replaced"
-            yield workload.build_problem(("tolerations", i), message, "" if toleration.effect else _SPLIT_ADVICE)
+            message = "its pods stay on a failed node forever and are not replaced"
+            fix = "" if toleration.effect else _SPLIT_ADVICE
+            yield workload.build_problem(("tolerations", i), message, fix)
 
 
 TT_NOEXECUTE_FOREVER = Rule(
@@ -88,20 +89,20 @@ TT_NOEXECUTE_FOREVER = Rule(
     WARNING,
     for_each_workload(find_unlimited_no_execute_tolerations),
     summary="NoExecute toleration without tolerationSeconds",
-    why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
-    fix="Set tolerationSeconds, 300 is what pods get by default",
+    why="Pods that tolerate not-ready or unreachable without a limit stay bound to a failed node and are not replaced.",
+    fix="Set tolerationSeconds; the default for pods is 300",
     source=f"{doc.TAINTS}#taint-based-evictions",
 )
 
 
 def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
-    """Find tolerations with a key and neither a value nor operator Exists."""
+    """Find tolerations with a key but neither a value nor operator Exists. Kubernetes' own taints have no values."""
     for i, toleration in enumerate(workload.spec.tolerations):
         key = toleration.key
         if not key or "node-role.kubernetes.io/" in key or key.startswith("node."):
             continue
         if toleration.operator in (None, "", "Equal") and not toleration.value:
-            message = f"tolerates {toleration.key} where the taint has no value, and with no other"
+            message = f"tolerates the taint {toleration.key} only if the taint has no value"
             yield workload.build_problem(("tolerations", i), message)
 
 
@@ -109,8 +110,8 @@ TT_EMPTY_VALUE = Rule(
     "tt-empty-value",
     NOTE,
     for_each_workload(find_tolerations_without_value),
-    summary="A toleration without a value, and without operator: Exists",
-    why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
+    summary="A toleration without a value and without operator: Exists",
+    why="The operator is Equal by default, so the toleration matches only taints without a value.",
     fix="Set operator: Exists, or the value of the taint",
     source=doc.TAINTS,
 )
@@ -162,32 +163,35 @@ _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
 def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations whose key, or whose value for a declared taint, looks misspelt."""
-    declared = list(_iter_declared_taints(context)) if context.cluster is None else []
-    keys = [*KNOWN_TAINTS, *(taint.key for taint in declared)]
+    """Find tolerations with a key, or with a value for a taint among the manifests, that looks misspelt."""
+    declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
+    known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]
     for workload in context.workloads:
         for i, toleration in enumerate(workload.spec.tolerations):
-            if meant := _find_meant_key(toleration.key, keys):
+            similar_key = _find_similar_key(toleration.key, known_keys)
+            if similar_key:
                 message = f"no node has a taint {toleration.key}"
-                yield workload.build_problem(("tolerations", i, "key"), message, f"Write {meant}")
-            elif meant := _find_meant_value(toleration, declared):
+                yield workload.build_problem(("tolerations", i, "key"), message, f"Write {similar_key}")
+                continue
+            similar_value = _find_similar_value(toleration, declared_taints)
+            if similar_value:
                 message = f"no node has the taint {toleration.key}={toleration.value}"
-                yield workload.build_problem(("tolerations", i, "value"), message, f"Write {meant}")
+                yield workload.build_problem(("tolerations", i, "value"), message, f"Write {similar_value}")
 
 
 TT_MISSPELT = Rule(
     "tt-misspelt",
     WARNING,
     find_misspelt_tolerations,
-    summary="A toleration of a taint that looks misspelt",
-    why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
+    summary="A toleration for a taint that looks misspelt",
+    why="No node has the taint: the toleration has no effect, and the nodes that were meant reject the pods.",
     fix="Correct the key or the value",
     source=doc.TAINTS,
 )
 
 
-def _find_meant_key(key: str, known_keys: Collection[str]) -> str:
-    """Return the taint key that a key is a misspelling of, or "" if the key is known or may be custom."""
+def _find_similar_key(key: str, known_keys: Collection[str]) -> str:
+    """Find the taint key that a key is a misspelling of, or return "" if the key is known or may be custom."""
     if not key or key in known_keys or key in _SIMILAR_TAINTS:
         return ""
     domain, _, name = key.rpartition("/")
@@ -197,50 +201,56 @@ def _find_meant_key(key: str, known_keys: Collection[str]) -> str:
     return find_similar_name(key, known_keys)
 
 
-def _find_meant_value(toleration: Toleration, declared: Iterable[Taint]) -> str:
-    """Return the value of a declared taint that a toleration's value is a misspelling of, or ""."""
-    values = {taint.value for taint in declared if taint.key == toleration.key}
+def _find_similar_value(toleration: Toleration, declared_taints: Iterable[Taint]) -> str:
+    """Find the value of a declared taint that a toleration's value is a misspelling of, or return ""."""
+    values = {taint.value for taint in declared_taints if taint.key == toleration.key}
     if toleration.operator not in (None, "", "Equal") or not toleration.value or toleration.value in values:
         return ""
     return find_similar_name(toleration.value, values)
 
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
-    """Yield the taints of NodePools and Nodes among the manifests."""
+    """Yield the taints of NodePools and Nodes among the manifests, without invalid ones."""
     for _, pool in context.list_linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
-        with suppress(InvalidFieldError):
-            if subject.kind == "Node":
-                yield from convert_field((), field_at(subject.document, "spec", "taints") or [], tuple[Taint, ...])
+        if subject.kind == "Node":
+            taints = field_at(subject.document, "spec", "taints") or []
+            with suppress(InvalidFieldError):
+                yield from convert_field((), taints, tuple[Taint, ...])
 
 
 ADDON_TAINT = "CriticalAddonsOnly"
-"""A taint that add-ons tolerate on every cluster, whether nodes have it or not."""
+"""A taint that add-ons tolerate in every cluster, even if no node has it."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 def _is_custom_taint(key: str) -> bool:
-    """Return whether a taint is neither one that Kubernetes sets itself nor one of control planes."""
+    """Return whether a taint is neither set by Kubernetes itself nor for control planes."""
     return not key.startswith(("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")) and key not in CONTROL_PLANE
 
 
 def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find taints that no pod and no linted workload tolerates by name."""
+    """Find custom taints that no pod and no linted workload tolerates by name, each at its first node.
+
+    Finds nothing unless all pods are known.
+    """
+    if not context.are_all_read("Pod"):
+        return
     nodes = context.facts.view.nodes
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
-    with_key = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
-    rows_by_taint: dict[Taint, list[int]] = {}
-    for row, node in enumerate(nodes.objects):
+    tolerations_by_name = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    names_by_taint: dict[Taint, list[str]] = {}
+    for name, node in zip(nodes.names, nodes.objects, strict=True):
         for taint in node.spec.taints:
             if taint.effect in HARD_EFFECTS and _is_custom_taint(taint.key):
-                rows_by_taint.setdefault(taint, []).append(row)
-    for taint, rows in rows_by_taint.items() if context.are_all_read("Pod") else ():
-        if not any(is_tolerated(tolerations, taint) for tolerations in with_key):
-            have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
-            message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
-            yield Subject("Node", nodes.names[rows[0]]).build_problem(("spec", "taints"), message)
+                names_by_taint.setdefault(taint, []).append(name)
+    for taint, names in names_by_taint.items():
+        if not any(is_tolerated(tolerations, taint) for tolerations in tolerations_by_name):
+            nodes_have = f"{counted(len(names), 'node')} {agreeing(len(names), 'has', 'have')}"
+            message = f"{nodes_have} the taint {taint}, which no pod tolerates by name"
+            yield Subject("Node", names[0]).build_problem(("spec", "taints"), message)
 
 
 TT_TAINT_NOBODY_TOLERATES = Rule(
@@ -248,7 +258,7 @@ TT_TAINT_NOBODY_TOLERATES = Rule(
     NOTE,
     find_untolerated_taints,
     summary="A taint that no workload tolerates by name",
-    why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
+    why="Only pods that tolerate every taint, such as those of some DaemonSets, can use the nodes.",
     fix="Remove the taint, or add the toleration to the pods that belong there",
     source=doc.TAINTS,
     needs_cluster=True,
@@ -256,23 +266,29 @@ TT_TAINT_NOBODY_TOLERATES = Rule(
 
 
 def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that tolerate the taint of dedicated nodes and may also go to other nodes."""
+    """Find workloads that tolerate the custom taint of dedicated nodes but may also use other nodes.
+
+    Only nodes with the devices that the workload requests count. DaemonSets and workloads that tolerate every taint are
+    left out.
+    """
     facts = context.facts
-    taint_sets, set_of_node = facts.view.nodes.taint_sets
+    taint_sets, taint_set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
             continue
+        usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
         for i, toleration in enumerate(workload.spec.tolerations):
-            tolerates_custom_taint = [
+            is_tolerated_set = [
                 any(_is_custom_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in taints)
                 for taints in taint_sets
             ]
-            tainted = np.array(tolerates_custom_taint, np.bool_)[set_of_node]
-            usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
-            untainted = usable & ~tainted
-            if (usable & tainted).any() and untainted.any():
-                others = counted(untainted.sum(), "other")
-                message = f"tolerates the taint of {counted(tainted.sum(), 'node')}, but may also go to {others}"
+            dedicated = np.array(is_tolerated_set, np.bool_)[taint_set_of_node]
+            other_nodes = usable & ~dedicated
+            if (usable & dedicated).any() and other_nodes.any():
+                message = (
+                    f"tolerates the taint of {counted(dedicated.sum(), 'node')}, but may also run on "
+                    f"{counted(other_nodes.sum(), 'other node')}"
+                )
                 yield workload.build_problem(("tolerations", i), message)
 
 
@@ -281,7 +297,7 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
     NOTE,
     find_tolerations_without_selector,
     summary="A toleration for dedicated nodes without a node selector for them",
-    why="A toleration only permits: the pods may just as well land on ordinary nodes.",
+    why="A toleration only permits the dedicated nodes: the pods may just as well be placed on ordinary nodes.",
     fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
     source=f"{doc.TAINTS}#example-use-cases",
     needs_cluster=True,
@@ -289,19 +305,25 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 
 
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
-    """Find nodes that offer an extended resource, which others do not offer, and have no taint."""
+    """Find nodes without a taint that offer an extended resource which other nodes do not offer.
+
+    They are one problem per resource, at the first node.
+    """
     view = context.facts.view
-    taint_sets, set_of_node = view.nodes.taint_sets
-    has_hard_taint = [any(taint.effect in HARD_EFFECTS for taint in taints) for taints in taint_sets]
-    tainted = np.array(has_hard_taint, np.bool_)[set_of_node]
+    taint_sets, taint_set_of_node = view.nodes.taint_sets
+    is_hard_set = [any(taint.effect in HARD_EFFECTS for taint in taints) for taints in taint_sets]
+    has_hard_taint = np.array(is_hard_set, np.bool_)[taint_set_of_node]
     for name, column in view.resources.items():
-        offering = view.allocatable[:, column] > 0
-        untainted = offering & ~tainted
-        if is_extended(name) and untainted.any() and not offering.all():
-            first = view.nodes.names[int(np.flatnonzero(untainted)[0])]
-            have = agreeing(untainted.sum(), "has", "have")
-            message = f"{counted(untainted.sum(), 'node')} with {name} {have} no taint: pods that need none fill them"
-            yield Subject("Node", first).build_problem(("spec", "taints"), message)
+        offers_resource = view.allocatable[:, column] > 0
+        unprotected = offers_resource & ~has_hard_taint
+        if is_extended(name) and unprotected.any() and not offers_resource.all():
+            first_name = view.nodes.names[int(np.flatnonzero(unprotected)[0])]
+            count = int(unprotected.sum())
+            message = (
+                f"{counted(count, 'node')} with {name} {agreeing(count, 'has', 'have')} no taint, so pods that do not "
+                f"need it may fill {agreeing(count, 'the node', 'the nodes')}"
+            )
+            yield Subject("Node", first_name).build_problem(("spec", "taints"), message)
 
 
 TT_SPECIAL_HW_UNTAINTED = Rule(
@@ -309,7 +331,7 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
     NOTE,
     find_untainted_special_hardware,
     summary="Nodes with special hardware and no taint",
-    why="Ordinary pods take their cpu and memory, and those that need the hardware stay Pending.",
+    why="Ordinary pods use the cpu and memory of these nodes, and pods that need the hardware stay Pending.",
     fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
     source=f"{doc.TAINTS}#example-use-cases",
     needs_cluster=True,
@@ -317,8 +339,9 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
 
 
 def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations of custom taints that no node has."""
-    taints = {taint for taints in context.facts.view.nodes.taint_sets[0] for taint in taints}
+    """Find tolerations of custom taints that no node has, except those of DaemonSets."""
+    taint_sets, _ = context.facts.view.nodes.taint_sets
+    taints = {taint for taint_set in taint_sets for taint in taint_set}
     for workload in context.workloads:
         if workload.kind == "DaemonSet":
             continue
@@ -326,9 +349,11 @@ def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
             if toleration.key in ("", ADDON_TAINT) or not _is_custom_taint(toleration.key):
                 continue
             if not any(tolerates(toleration, taint) for taint in taints):
+                message = "no node has a taint that it tolerates"
                 same_key = next((taint for taint in taints if taint.key == toleration.key), None)
-                hint = f"; there is {same_key}" if same_key else ""
-                yield workload.build_problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
+                if same_key is not None:
+                    message += f", but there is the taint {same_key}"
+                yield workload.build_problem(("tolerations", i), message)
 
 
 TT_DEAD_TOLERATION = Rule(
@@ -336,7 +361,7 @@ TT_DEAD_TOLERATION = Rule(
     NOTE,
     find_dead_tolerations,
     summary="A toleration that matches no taint",
-    why="Key, value or effect is misspelt, or the taint is gone.",
+    why="The key, value or effect is misspelt, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
     source=doc.TAINTS,
     needs_cluster=True,
@@ -344,18 +369,22 @@ TT_DEAD_TOLERATION = Rule(
 
 
 def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads all of whose selected nodes are cordoned or tainted, proved by a replay."""
+    """Find workloads that select only nodes which are cordoned or tainted, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         selected = facts.get_selected_nodes(workload)
         if workload.kind == "DaemonSet" or not selected.any() or facts.get_eligible_nodes(workload).any():
             continue
         if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
-            cordoned = int((selected & facts.view.nodes.unschedulable).sum())
-            nodes = "the only node that it may use is"
-            if selected.sum() > 1:
-                nodes = f"all {selected.sum():,} nodes that it may use are"
-            message = f"{nodes} closed to it: {cordoned:,} cordoned, {selected.sum() - cordoned:,} tainted"
+            count = int(selected.sum())
+            cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
+            if count == 1:
+                message = f"the only node that it selects is {'cordoned' if cordoned_count else 'tainted'}"
+            else:
+                message = (
+                    f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
+                    f"{count - cordoned_count:,} tainted"
+                )
             yield workload.build_problem((), message)
 
 
@@ -363,7 +392,7 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
     "tt-all-eligible-cordoned",
     ERROR,
     find_workloads_with_closed_nodes,
-    summary="Every node that the pods may use is cordoned or tainted",
+    summary="Every node that the pods select is cordoned or tainted",
     why="New pods stay Pending. Proved by replay.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",
     source=doc.TAINTS,
@@ -372,11 +401,11 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
 
 
 def _find_nodes_with_requested_devices(context: LintContext, workload: Workload) -> Bools:
-    """Return (N,) which nodes offer all extended resources that the workload requests."""
+    """Return a mask (N,) of the nodes that offer all extended resources which the workload requests."""
     view = context.facts.view
     resources = [container.resources for container in workload.spec.containers]
     requested = {name for r in resources for name in (*r.requests, *r.limits) if is_extended(name)}
-    offering = np.ones(len(view.nodes), np.bool_)
-    for name in requested:
-        offering &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
-    return offering
+    if not requested <= view.resources.keys():
+        return np.zeros(len(view.nodes), np.bool_)
+    columns = [view.resources[name] for name in requested]
+    return np.asarray((view.allocatable[:, columns] > 0).all(axis=1), np.bool_)

@@ -308,8 +308,7 @@ class QueueSnapshot:
         for flavor, domains in usage.topology.items():
             topology = self.topologies.get(flavor)
             if topology is not None:
-                for domain in domains:
-                    topology.change_usage(domain.values, domain.pod_requests, sign * domain.count)
+                topology.change_usage(domains, sign)
 
     def fits_quota(self, usage: WorkloadUsage) -> bool:
         """Return whether there is quota for an additional usage."""

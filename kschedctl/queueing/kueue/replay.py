@@ -15,7 +15,7 @@ from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, format_units, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, format_units, subtract
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
@@ -24,8 +24,9 @@ from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_reque
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
 from kschedctl.queueing.kueue.quota_tree import QuotaNode
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
+from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import TopologyTree, build_tree
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import WorkloadState, read_workload
 from kschedctl.reports.document import Document
@@ -33,7 +34,7 @@ from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
-    from kschedctl.api.objects import Pod
+    pass
 
 _SECOND = 10**6
 _WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
@@ -296,7 +297,8 @@ class _Topologies:
         self._gates = gates
         self._trees: dict[str, TopologyTree] = {}
         self._flavors = cache.inventory.flavors
-        self._pods_outside: list[tuple[str, Requests]] = []
+        self._free: dict[str, Counts] = {}
+        """The capacity that pods outside Kueue leave, by flavor. Shape of each: resources x leaves."""
         if Gate.TOPOLOGY_AWARE_SCHEDULING not in gates:
             return
         topologies = {topology.metadata.name: topology for topology in cluster.topologies}
@@ -311,24 +313,20 @@ class _Topologies:
                 topology = topologies[flavor.spec.topology_name]
                 self._trees[name] = build_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
-            self._pods_outside = [
-                (pod.spec.node_name, compute_requests(pod.spec)) for pod in cluster.pods if _is_outside(pod)
-            ]
+            outside = PodsOutside(cluster.pods)
+            self._free = {name: outside.subtract_from(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
         """Return the free capacity of each flavor's topology."""
         snapshots = {}
         for name, tree in self._trees.items():
-            snapshot = TopologySnapshot(tree, self._flavors[name].spec.tolerations, self._gates)
-            for node, requests in self._pods_outside:
-                snapshot.add_pod_outside(node, requests)
-            snapshots[name] = snapshot
+            tolerations = self._flavors[name].spec.tolerations
+            snapshots[name] = TopologySnapshot(tree, self._free[name], tolerations, self._gates)
         for queue in cache.queues.values():
             for info in queue.workloads.values():
-                for flavor, domains in info.compute_topology_usage(self._gates).items():
+                for flavor, domains in info.compute_usage(self._gates).topology.items():
                     for snapshot in self._list_sharing(snapshots, flavor):
-                        for domain in domains:
-                            snapshot.change_usage(domain.values, domain.pod_requests, domain.count)
+                        snapshot.change_usage(domains, 1)
         return snapshots
 
     def _list_sharing(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
@@ -339,13 +337,6 @@ class _Topologies:
         if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not own.tree.is_lowest_node:
             return [own]
         return [snapshot for snapshot in snapshots.values() if snapshot.tree.is_lowest_node]
-
-
-def _is_outside(pod: Pod) -> bool:
-    """Return whether a pod runs on a node without a place in a topology that Kueue gave it."""
-    if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
-        return False
-    return "kueue.x-k8s.io/tas" not in pod.metadata.labels
 
 
 def _read_strategies(configuration: JsonObject) -> tuple[str, ...] | None:

@@ -122,7 +122,9 @@ TEXT_BLOCKS = ("paragraph", "bullets")
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
     """Return the tone of the first words of an answer that are good, bad or a warning, or "" if there are none."""
     for _, content in answer:
-        for words in content if isinstance(content, tuple) else ():
+        if not isinstance(content, tuple):
+            continue
+        for words in content:
             if isinstance(words, Words) and words.tone in ("good", "bad", "warning"):
                 return words.tone
     return ""

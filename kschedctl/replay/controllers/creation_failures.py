@@ -34,6 +34,7 @@ from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, Work
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import agreeing, counted
 
 EVIDENCE_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
@@ -280,7 +281,7 @@ def _render_headline(not_created: NotCreated) -> str:
     newest, *older = not_created.failures
     reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(older)}"
     if not_created.past:
-        ago = f" {newest.age} ago" if newest.age else ""
+        ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         return f"some could not be created{ago}, {_render_past(not_created)}: {reason}"
     return f"{_render_missing(not_created)}: {reason}"
 

@@ -280,7 +280,7 @@ class CallWithFullPods(Protocol):
 
 NAME = "Extender"
 """The name that the scheduler's diagnosis gives to all extenders together."""
-UNASKED = Gap("were not asked")
+UNASKED = Gap("were not called")
 
 
 class UnknownAnswerError(Exception):

@@ -248,7 +248,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return group_timeout or self.args.permit_waiting_time_seconds
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
-        """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster."""
+        """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster.
+
+        If the resources suffice, this is recorded in the gang history, so that it is not checked again for a while.
+        """
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
@@ -304,7 +307,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record the failure of a pod. If the pod fits on no node, a complete group has to back off."""
+        """Record the failure of a pod's group. If the pod fits on no node, a complete group has to back off.
+
+        Nothing is recorded for a pod without an existing group, or outside a replay of the queue.
+        """
         gang = _find_existing_gang(pod, view)
         history = view.gang_history
         if gang is None or history is None:
@@ -338,7 +344,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Return success if enough pods of the group have a node, else WAIT."""
+        """Return success if enough pods of the group have a node or the pod names no group, else WAIT.
+
+        A pod whose group does not exist is rejected.
+        """
         if find_coscheduling_gang(info.pod) is None:
             return SUCCESS
         gang = _find_existing_gang(info.pod, view)

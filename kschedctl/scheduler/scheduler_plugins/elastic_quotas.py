@@ -113,7 +113,7 @@ class QuotaUse:
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
     def _sum_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
-        """Return the usage of several namespaces together."""
+        """Return the usage of several namespaces together, by resource."""
         weights = self._find_weights(namespaces).items()
         return {name: self._sum_pods_on_nodes((QuotaUse, namespaces, name), by_info) for name, by_info in weights}
 

@@ -129,7 +129,7 @@ class NumaList:
         return replace(self, available=_subtract_reserved(self.available, reserved)) if reserved else self
 
     def select_rows(self, rows: Rows) -> NumaList:
-        """Return the NUMA nodes of some nodes."""
+        """Return the NUMA nodes of the nodes at `rows`."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
         return NumaList(
             self.known[rows],
@@ -142,7 +142,10 @@ class NumaList:
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
-    """Build the list of NUMA nodes from topologies. Raises InputError for an invalid amount."""
+    """Build arrays of the NUMA nodes of all nodes with a topology, in the order of their publication.
+
+    `index` maps the names of nodes to their rows. Raises InputError for an invalid amount.
+    """
     listed = [(index[topology.metadata.name], topology) for topology in topologies if topology.metadata.name in index]
     zones = {row: _list_numbered_zones(topology) for row, topology in listed}
     nodes = len(index)
@@ -200,7 +203,10 @@ def is_affine(resource: str) -> bool:
 
 
 def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaNodes:
-    """Build the NUMA nodes of nodes with the policy single-numa-node. Raises InputError for an invalid amount."""
+    """Build arrays of the NUMA zones of all nodes that use the single-numa-node policy.
+
+    Raises InputError for an invalid amount.
+    """
     nodes = len(index)
     single, by_pod = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
     entries: list[tuple[int, int, str, int]] = []

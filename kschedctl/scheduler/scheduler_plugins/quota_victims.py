@@ -77,7 +77,7 @@ class QuotaVictims:
         return pods_on_nodes[sort_by_importance(view, pods_on_nodes, self._build_arrival_keys(pods_on_nodes))]
 
     def makes_room(self, position: Position) -> bool:
-        """Return whether a terminating pod makes room for this pod."""
+        """Return whether a terminating pod makes room for this pod, because it could be one of its victims."""
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
         if self.quota is None or quota is None:
@@ -156,7 +156,7 @@ class QuotaVictims:
         )
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
-        """Return the requests (N,) of some pods on each node, by resource."""
+        """Return the requests (N,) of the pods at these positions on each node, by resource."""
         view = self.view
         sums = {}
         for name, amounts in self.use.requests.items():

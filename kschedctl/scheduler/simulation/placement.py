@@ -34,7 +34,7 @@ CACHED_KINDS = 1024
 """Number of kinds of identical pods whose answers each simulation caches."""
 CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 """Number of cached kinds if nodes are closed in turn, when all kinds come repeatedly and need little memory."""
-MADE_UP = "the best node is one that an extender made up: kube-scheduler binds the pod to a node that is not there"
+MADE_UP = "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 
 
 class _LatestCycle(NamedTuple):

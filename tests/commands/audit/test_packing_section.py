@@ -71,7 +71,7 @@ FAULT = [
 def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
     """Of 16 cpus 7 are free, 6 of them beside no memory; of 32Gi 9Gi, 4Gi of them beside no cpu."""
     found = section(FAULT)
-    assert found.headline.startswith("86 % of free cpu, 44 % of memory stranded; ")
+    assert found.headline.startswith("86% of free cpu, 44% of memory stranded; ")
     (pool,) = found.pools
     assert (pool.pool, pool.nodes) == ("p", 4)
     assert [(r.resource, r.allocatable, r.requested, r.free, r.stranded) for r in pool.resources] == [
@@ -93,7 +93,7 @@ def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
     found = section(FAULT)
     (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
     assert (stranded.severity, stranded.object) == ("warning", "Pool p")
-    assert stranded.message.startswith("37.5 % of its cpu and 12.5 % of its memory is free on 3 of 4 nodes")
+    assert stranded.message.startswith("37.5% of its cpu and 12.5% of its memory is free on 3 of 4 nodes")
     assert found.state == "findings"
 
 

@@ -69,7 +69,7 @@ def test_unschedulable_by_reason() -> None:
         ("unschedulable", "warning", "Pod d/big"),
         ("unschedulable", "warning", "Pod d/gpu"),
     ]
-    assert found.findings[0].message.startswith("with 1 other: Insufficient cpu (n2")
+    assert found.findings[0].message.startswith("with 1 other: needs 9 CPUs; the most free is 4, on n2")
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
     found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
     (finding,) = found.findings
     assert finding.severity == "warning"
-    last = "rejected for 10m, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
-    assert finding.message == f"fits on n1 now; pending for 12m; {last}"
+    last = "rejected for 10 min, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
+    assert finding.message == f"fits on n1 now; pending for 12 min; {last}"
 
 
 @pytest.mark.parametrize(

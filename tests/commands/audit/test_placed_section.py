@@ -234,7 +234,7 @@ def test_what_kubelets_refused() -> None:
     assert made.refused[0].message == "Pod was rejected: a-2"
     first, second = made.findings
     assert first.message == (
-        "2 pods failed, the last 30m ago, on n1, n2; 1 pod more known only from events; Pod was rejected: a-2"
+        "2 pods failed, the last 30 min ago, on n1, n2; 1 pod more known only from events; Pod was rejected: a-2"
     )
     assert (first.severity, second.message) == ("warning", "1 pod known only from events")
     assert get_severities(*SOUND, build_failed_pod("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}

@@ -119,9 +119,9 @@ def test_long_waits_are_reported_by_queue_with_the_reason() -> None:
         ("ai/new", "a", "10m"),
     ]
     assert list_findings(section) == [("waiting", "Workload ai/lost"), ("waiting", "ClusterQueue a")]
-    assert section.findings[0].message == "pending for 4h: LocalQueue ai/absent does not exist"
-    assert section.findings[1].message.startswith("1 Workload waits long, ai/old for 3h: pod set main needs 4 ")
-    assert section.headline == "3 Workloads wait in 1 ClusterQueue, ai/lost for 4h"
+    assert section.findings[0].message == "pending for 4 hours: LocalQueue ai/absent does not exist"
+    assert section.findings[1].message.startswith("1 Workload waits long, ai/old for 3 hours: pod set main needs 4 ")
+    assert section.headline == "3 Workloads wait in 1 ClusterQueue, ai/lost for 4 hours"
 
 
 def test_a_workload_waits_since_its_last_eviction() -> None:
@@ -171,7 +171,7 @@ def test_a_queue_starves_while_others_borrow_what_it_has_quota_for() -> None:
     ]
     finding = next(finding for finding in section.findings if finding.rule == "audit-queues-starving")
     assert finding.message == (
-        "1 Workload waits, the oldest for 4h, and it borrows nothing, while borrower borrows from cohort team"
+        "1 Workload waits, the oldest for 4 hours, and it borrows nothing, while borrower borrows from cohort team"
     )
     assert build_section(*objects, now="2026-03-01T08:30:00Z").starving == ()
 

@@ -157,7 +157,7 @@ def test_each_size_with_each_expiry() -> None:
     assert short.least_share <= short.share <= short.most_share
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
     assert report.headline.startswith("Never expire: 10s double-books ")
-    assert f"{short.share * 100:.1f} % of pods" in report.headline or "20 nodes" in report.headline
+    assert f"{short.share * 100:.1f}% of pods" in report.headline or "20 nodes" in report.headline
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report
 
 
@@ -192,8 +192,8 @@ def test_several_instances_race_whatever_expires() -> None:
 
 def test_shares_in_words() -> None:
     assert [format_percent(share) for share in (0.0, 0.0001, 0.0123, 1.0)] == [
-        "0 %",
-        "less than 0.1 %",
-        "1.2 %",
-        "100.0 %",
+        "0%",
+        "less than 0.1%",
+        "1.2%",
+        "100.0%",
     ]

@@ -146,9 +146,9 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
         (scheduler(99, 7), "All nodes are evaluated, whatever is set: there are fewer than 100"),
         (
             scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
-            "percentageOfNodesToScore is adaptive (50 %); no pod fits by which to measure its cost",
+            "percentageOfNodesToScore is adaptive (50%); no pod fits by which to measure its cost",
         ),
-        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50 %); no pod fits by which to measure its cost"),
+        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50%); no pod fits by which to measure its cost"),
         (
             scheduler(120, 7, pod("web"), config=configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}})),
             "The first node that fits is taken: no plugin scores nodes",

@@ -108,7 +108,7 @@ def test_headroom() -> None:
     assert names(consolidated(objects, headroom=75.0)) == ["n2"]
     report = consolidated(objects, headroom=76.0)
     assert names(report) == []
-    assert report.staying[0].why == "cpu: 75 % would be free, --headroom requires 76 %"
+    assert report.staying[0].why == "cpu: 75% would be free, --headroom requires 76%"
 
 
 def test_pods_that_still_have_to_fit() -> None:

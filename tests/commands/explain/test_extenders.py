@@ -20,7 +20,7 @@ NODES = [
 ]
 FILTER, PREEMPT = {"filterVerb": "filter"}, {"preemptVerb": "preempt"}
 SCORE = {"prioritizeVerb": "prioritize", "weight": 2}
-UNASKED = "were not asked"
+UNASKED = "were not called"
 
 
 def pod(name: str = "web", cpu: str = "1", **spec: Any) -> Json:
@@ -195,7 +195,7 @@ def test_a_node_that_an_extender_made_up_is_no_place() -> None:
     script = {"filter": {"drop": ["n1", "n2", "n3"], "ghost": ["ghost"]}}
     report, _ = simulate_with_extenders(cluster(**FILTER), script, 1)
     assert [group["verdict"] for group in report["pending"]] == ["Error"]
-    assert "made up" in report["pending"][0]["message"]
+    assert "does not exist: an extender returned it" in report["pending"][0]["message"]
 
 
 def test_extenders_decide_whom_preemption_evicts() -> None:

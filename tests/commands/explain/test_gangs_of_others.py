@@ -150,7 +150,7 @@ def test_a_pod_of_volcano_that_kube_scheduler_places() -> None:
 
 def test_a_group_that_does_not_exist() -> None:
     report = explain(of_volcano("a"))
-    assert report["headline"] == "Volcano decides about its gang train: there is no PodGroup of that name"
+    assert report["headline"] == "Volcano decides about its gang train: its PodGroup does not exist"
     cluster = kschedctl.Cluster.from_objects([*NODES, of_volcano("a")], assume_complete=False)
     unread = kschedctl.explain(cluster, "ml/a").to_dict()["podGroup"]
     assert unread["problem"] == "PodGroups were not among the objects"
@@ -205,11 +205,17 @@ def test_an_admitted_gang_is_placed_pod_by_pod() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "said"),
-    [(["x", "x"], '"x"'), (["", ""], "nothing"), (["0", "0"], '"0"'), (["2", "3"], "2 and 3"), (["-1", "2"], '"-1"')],
+    [
+        (["x", "x"], 'have "x" in'),
+        (["", ""], "lack"),
+        (["0", "0"], 'have "0" in'),
+        (["2", "3"], "have both 2 and 3 in"),
+        (["-1", "2"], 'have "-1" in'),
+    ],
 )
 def test_what_kueue_makes_nothing_of(counts: list[str], said: str) -> None:
     report = explain(*(of_kueue(name, count) for name, count in zip("ab", counts, strict=True)))
-    problem = f"its pods say {said} in annotation kueue.x-k8s.io/pod-group-total-count"
+    problem = f"its pods {said} annotation kueue.x-k8s.io/pod-group-total-count"
     assert (report["podGroup"]["problem"], report["podGroup"]["minCount"]) == (problem, 0)
     assert report["headline"] == f"Kueue decides about its gang train: {problem}"
 
@@ -257,7 +263,7 @@ def test_a_pod_of_a_group_that_does_not_exist() -> None:
         "Unschedulable",
         "0/1 nodes are available: 1 PodGroup not found.",
     )
-    assert report["podGroup"]["problem"] == "there is no PodGroup of that name"
+    assert report["podGroup"]["problem"] == "its PodGroup does not exist"
 
 
 def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:

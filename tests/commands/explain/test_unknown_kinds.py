@@ -21,7 +21,7 @@ from kschedctl.commands.failures.losses import simulate_failures
 
 Json = dict[str, Any]
 FAMILIES = ("volumes", "dra", "podaffinity", "topologyspread", "preemption", "mixed", "gates", "imagelocality")
-STEP = 24
+STEP = 36
 """Every so manyeth case of a family is tried."""
 
 

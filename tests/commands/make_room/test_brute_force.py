@@ -14,7 +14,7 @@ import pytest
 from naive_cluster import MOST, WANTED, Naive, random_cluster
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.room import RoomWishes
 
 

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.report import MakeRoom
 
 APART = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "r"}}}

@@ -11,8 +11,7 @@ from interrupting import Interrupting
 from small import HOSTNAME, Json, budget, node, pod, replica
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room import search
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.errors import UsageError

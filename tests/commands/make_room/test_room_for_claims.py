@@ -10,8 +10,7 @@ from control_plane.world import control_plane
 from small import HOSTNAME, Json, node
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room import search
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.render.page import Style

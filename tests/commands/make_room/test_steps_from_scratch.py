@@ -17,7 +17,7 @@ from naive_cluster import OTHER, WANTED, Naive
 from small import Json, node, pod
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 

@@ -11,7 +11,7 @@ from naive_cluster import MOST, WANTED, random_cluster
 from small import node, pod, replica
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import find_room
+from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.room import DraftTask, RoomWishes
 from kschedctl.replay.parallel import WorkerPool, Workers
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import kschedctl
-from kschedctl.commands.size import highs
+from kschedctl.commands.size import sizing
 from kschedctl.commands.size import sizing as study
-from kschedctl.commands.size.plain import compute_lower_bound
+from kschedctl.commands.size.program import compute_lower_bound
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.size.solved import SolvedPacking
@@ -358,7 +358,7 @@ def test_all_are_within_five_percent_of_what_is_proven() -> None:
 
 
 def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highs, "is_available", lambda: False)
+    monkeypatch.setattr(sizing, "is_solver_available", lambda: False)
     assert max(gap.requests for gap in gaps(range(3), solver=False)) < 0.3
 
 

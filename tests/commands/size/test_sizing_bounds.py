@@ -10,10 +10,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from kschedctl.commands.size.highs import suppress_stdout
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets
 from kschedctl.commands.size.program import Counts, PackingProgram
-from kschedctl.commands.size.solved import SolvedPacking, find_cuts
+from kschedctl.commands.size.solved import SolvedPacking, find_cuts, suppress_stdout
 
 
 def program(seed: int) -> PackingProgram:

@@ -92,7 +92,7 @@ def test_a_pod_more_than_a_gang_needs() -> None:
 
 def test_a_group_that_does_not_exist() -> None:
     report = find_wakes("a", of_coscheduling("a"))
-    assert report.headline == "there is no PodGroup of that name"
+    assert report.headline == "its PodGroup does not exist"
     assert report.message == "0/1 nodes are available: 1 PodGroup not found."
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
 

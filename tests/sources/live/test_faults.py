@@ -18,7 +18,6 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 from kschedctl.cli.main import main
 from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
-from kschedctl.sources.live import watch as live_watch
 
 SECONDS, PLENTY, NEVER = 0.5, 60.0, 600.0
 """A limit that a fault has to meet; one that nothing meets unless the machine stands still; longer than either."""
@@ -244,7 +243,7 @@ NO_HEADERS = ("silence", "slow headers")
 
 @pytest.mark.parametrize("fault", WATCHES)
 def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_watch, "CATCH_UP_SECONDS", SECONDS)
+    monkeypatch.setattr(live_lists, "CATCH_UP_SECONDS", SECONDS)
     seconds = 10 * SECONDS if fault in NO_HEADERS else PLENTY
     code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True), seconds=seconds)
     assert code == 1

@@ -20,6 +20,7 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import agreeing, counted
 
 ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
@@ -180,7 +181,7 @@ def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -
 
 def _format_age_suffix(lease: SchedulerLease) -> str:
     """Return how long ago the lease was renewed, as the end of a phrase, empty if unknown."""
-    return f", {lease.silent_for} ago" if lease.silent_for else ""
+    return f", {spell_age(lease.silent_for)} ago" if lease.silent_for else ""
 
 
 def _iter_election_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:

@@ -133,7 +133,7 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return the share of free cpu and memory that is stranded, such as `8 % of free cpu, 3 % of memory stranded`."""
+    """Return the share of free cpu and memory that is stranded, such as `8% of free cpu, 3% of memory stranded`."""
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):
@@ -142,7 +142,7 @@ def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity
         if stranded_amount:
             share = stranded_amount / int(free[pools.workers, column].sum())
             noun = name if shares else f"free {name}"
-            shares.append(f"{format_significant(share * 100, 2)} % of {noun}")
+            shares.append(f"{format_significant(share * 100, 2)}% of {noun}")
     return f"{', '.join(shares)} stranded" if shares else "no free capacity is stranded"
 
 
@@ -163,7 +163,7 @@ def _iter_stranded_findings(rooms: Sequence[PoolRoom], stranded_rooms: Sequence[
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = ", ".join(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
         shares_text = " and ".join(
-            f"{format_significant(shares[name] * 100, 3)} % of its {name}"
+            f"{format_significant(shares[name] * 100, 3)}% of its {name}"
             for name in sorted(shares, key=lambda name: (-shares[name], name))
         )
         yield STRANDED.build_finding(

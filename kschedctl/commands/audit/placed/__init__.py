@@ -45,6 +45,7 @@ from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import agreeing, counted
 
 OVERCOMMITTED = AuditRule(
@@ -298,7 +299,7 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
     parts = []
     if rejected_pods.pods:
         age = format_age(rejected_pods.last, audited.now)
-        last_text = f", the last {age} ago" if age else ""
+        last_text = f", the last {spell_age(age)} ago" if age else ""
         parts.append(f"{counted(rejected_pods.pods, 'pod')} failed{last_text}, on {', '.join(rejected_pods.nodes)}")
     if rejected_pods.gone:
         more = " more" if rejected_pods.pods else ""

@@ -37,6 +37,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import agreeing, counted
 
 
@@ -205,7 +206,8 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
     """Yield a finding for each workload with starving pods. The rule depends on whether pods of lower tiers run."""
     for starving in starving_pods:
-        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, the oldest pending for {starving.age}"
+        age = spell_age(starving.age)
+        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, the oldest pending for {age}"
         if starving.lower_pods:
             rule = STARVING
             verb = agreeing(starving.lower_pods, "pod of lower tiers runs", "pods of lower tiers run")

@@ -38,6 +38,7 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
 )
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import agreeing, counted, first_few
 
 TITLE = "Kueue's queues"
@@ -168,14 +169,14 @@ def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Itera
         if workload.queue:
             by_queue.setdefault(workload.queue, []).append(workload)
         else:
-            message = f"pending for {workload.age}: {workload.why}"
+            message = f"pending for {spell_age(workload.age)}: {workload.why}"
             namespace, _, _ = workload.workload.partition("/")
             fix = "Create or correct the object that the message names"
             yield WAITING.build_finding(f"Workload {workload.workload}", message, fix, namespace=namespace)
     for queue, workloads in by_queue.items():
         first = workloads[0]
         waiting_text = f"{counted(len(workloads), 'Workload')} {agreeing(len(workloads), 'waits', 'wait')} long"
-        message = f"{waiting_text}, {first.workload} for {first.age}: {first.why}"
+        message = f"{waiting_text}, {first.workload} for {spell_age(first.age)}: {first.why}"
         yield WAITING.build_finding(f"ClusterQueue {queue}", message)
 
 
@@ -183,7 +184,7 @@ def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Findi
     """Yield a finding for each starving ClusterQueue."""
     for queue in starving:
         waiting_text = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
-        age_text = f", the oldest for {queue.age}" if queue.age else ""
+        age_text = f", the oldest for {spell_age(queue.age)}" if queue.age else ""
         others_text = f"{first_few(queue.borrowers)} {agreeing(len(queue.borrowers), 'borrows', 'borrow')}"
         message = f"{waiting_text}{age_text}, and it borrows nothing, while {others_text} from cohort {queue.cohort}"
         yield STARVING.build_finding(f"ClusterQueue {queue.queue}", message)
@@ -192,7 +193,7 @@ def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Findi
 def _iter_unplaced_findings(unplaced: Iterable[UnplacedWorkload]) -> Iterator[Finding]:
     """Yield a finding for each admitted Workload that has pods without a node."""
     for workload in unplaced:
-        admitted_text = f"admitted in ClusterQueue {workload.queue} {workload.age} ago"
+        admitted_text = f"admitted in ClusterQueue {workload.queue} {spell_age(workload.age)} ago"
         have = agreeing(len(workload.pods), "has", "have")
         pods_text = f"{len(workload.pods):,} of {counted(workload.count, 'pod')} {have} no node"
         message = f"{admitted_text}, and {pods_text}: {first_few(workload.pods)}"
@@ -222,7 +223,7 @@ def _build_headline(
         parts = [f"no Workload waits in {queue_count}"]
     else:
         oldest = waiting[0]
-        age_text = f", {oldest.workload} for {oldest.age}" if oldest.age else ""
+        age_text = f", {oldest.workload} for {spell_age(oldest.age)}" if oldest.age else ""
         verb = agreeing(len(waiting), "waits", "wait")
         parts = [f"{counted(len(waiting), 'Workload')} {verb} in {queue_count}{age_text}"]
     if inactive:

@@ -144,11 +144,11 @@ def format_percent(share: float) -> str:
     """Return a share as a percentage with one decimal, never rounding a positive share to 0.
 
     >>> format_percent(0.0123), format_percent(0.0004), format_percent(0.0)
-    ('1.2 %', 'less than 0.1 %', '0 %')
+    ('1.2%', 'less than 0.1%', '0%')
     """
     if not share:
-        return "0 %"
-    return "less than 0.1 %" if share < 0.0005 else f"{share * 100:.1f} %"
+        return "0%"
+    return "less than 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
 def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:

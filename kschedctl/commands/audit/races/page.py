@@ -83,11 +83,11 @@ def format_short_percent(share: float) -> str:
     """Return a share as a percentage with one decimal, marking a positive share below 0.1 %.
 
     >>> format_short_percent(0.0123), format_short_percent(0.0002), format_short_percent(0.0)
-    ('1.2 %', '< 0.1 %', '0 %')
+    ('1.2%', '< 0.1%', '0%')
     """
     if not share:
-        return "0 %"
-    return "< 0.1 %" if share < 0.0005 else f"{share * 100:.1f} %"
+        return "0%"
+    return "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
 def _plot_by_size(results: Sequence[RaceResult]) -> Page:
@@ -112,7 +112,7 @@ def build_assumptions(assumptions: RaceAssumptions) -> Page:
     parts = [
         count(assumptions.instances, "scheduler instance"),
         f"pods arriving for {format_duration(assumptions.seconds)}",
-        f"nodes with room for {count(assumptions.pods_per_node, 'pod')}, {assumptions.load * 100:.3g} % in use",
+        f"nodes with room for {count(assumptions.pods_per_node, 'pod')}, {assumptions.load * 100:.3g}% in use",
         f"binding latency {assumptions.binding_latency}",
         f"informer lag {assumptions.informer_lag}",
         f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",

@@ -60,7 +60,7 @@ def _build_headline(report: SamplingCosts) -> str:
         return report.headline[:1].lower() + report.headline[1:]
     worst = max(current_points, key=lambda point: point.loss)
     nodes = f"{worst.examined:,.0f} nodes are evaluated for each pod"
-    return f"at {worst.percentage} %, {nodes}, which loses {worst.loss:.1f} points"
+    return f"at {worst.percentage}%, {nodes}, which loses {worst.loss:.1f} points"
 
 
 def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
@@ -78,8 +78,8 @@ def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator
     if now.loss > max_loss:
         nodes = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
         loss = f"a pod loses {now.loss:.1f} points of score on average, more than {max_loss:g}"
-        yield LOSES.build_finding(object_, f"at {now.percentage} %, {nodes}, and {loss}", fix)
+        yield LOSES.build_finding(object_, f"at {now.percentage}%, {nodes}, and {loss}", fix)
     elif advice.verdict == "lower":
-        now_text = f"at {now.percentage} %, {now.examined:,.0f} nodes are evaluated for each pod"
-        then_text = f"at {then.percentage} % {then.examined:,.0f}, with {then.loss:.1f} points of score lost"
+        now_text = f"at {now.percentage}%, {now.examined:,.0f} nodes are evaluated for each pod"
+        then_text = f"at {then.percentage}% {then.examined:,.0f}, with {then.loss:.1f} points of score lost"
         yield WASTES.build_finding(object_, f"{now_text}; {then_text}", fix)

@@ -74,7 +74,7 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
         return paragraph(
             Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are evaluated"
         )
-    effect = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
+    effect = f"{setting.effective}% of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
     return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
 
 
@@ -124,7 +124,7 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
     """Return the cells for a percentage, except the last column."""
     node_cells = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
     losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
-    return (*node_cells, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f} %")
+    return (*node_cells, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f}%")
 
 
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:

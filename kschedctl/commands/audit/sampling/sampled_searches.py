@@ -367,7 +367,7 @@ def build_advice(
     first_acceptable = 0
     for index in range(len(curve)):
         if any(kind_curve[index].loss > max_loss for kind_curve in kind_curves):
-            first_acceptable = index + 1  # at 100 % nothing is lost, so that there is one
+            first_acceptable = index + 1  # at 100% nothing is lost, so that there is one
     then = curve[first_acceptable]
 
     has_effect = any(point.scored != curve[-1].scored for point in curve)
@@ -414,4 +414,4 @@ def _describe_advice(profile: SampledProfile) -> str:
 
 def _format_setting(setting: SamplingSetting) -> str:
     """Return the current percentage as text."""
-    return f"{setting.effective} %" if setting.configured else f"adaptive ({setting.effective} %)"
+    return f"{setting.effective}%" if setting.configured else f"adaptive ({setting.effective}%)"

@@ -30,10 +30,11 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads whose replicas nothing keeps apart."""
-    apart = any("podAntiAffinity" in path for path, _ in iter_pod_terms(workload)) or any(iter_host_ports(workload))
-    if workload.is_serving_replicas and not apart and not workload.spec.topology_spread_constraints:
-        yield workload.build_problem((), f"{workload.replica_range} replicas, and nothing spreads them")
+    """Find serving workloads of several replicas without anything that keeps the replicas apart."""
+    has_anti_affinity = any("podAntiAffinity" in path for path, _ in iter_pod_terms(workload))
+    are_kept_apart = has_anti_affinity or any(iter_host_ports(workload)) or workload.spec.topology_spread_constraints
+    if workload.is_serving_replicas and not are_kept_apart:
+        yield workload.build_problem((), f"nothing spreads its {workload.replica_range} replicas")
 
 
 TS_MISSING = Rule(
@@ -41,7 +42,8 @@ TS_MISSING = Rule(
     NOTE,
     for_each_workload(find_workloads_without_spread),
     summary="Several replicas without spread constraints or anti-affinity",
-    why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them down.",
+    why="Only the scheduler's weak default preference keeps them apart, so losing one node or zone may stop all of "
+    "them.",
     fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
     source=doc.SPREAD,
     once_per_namespace=True,
@@ -53,19 +55,20 @@ def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
-    apart = HOSTNAME in keys or any(iter_required_anti_affinity(workload)) or any(iter_host_ports(workload))
-    if not workload.is_serving_replicas or not keys or apart:
+    have_own_nodes = HOSTNAME in keys or any(iter_required_anti_affinity(workload)) or any(iter_host_ports(workload))
+    if not workload.is_serving_replicas or not keys or have_own_nodes:
         return
     field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
-    yield workload.build_problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
+    message = f"replicas are kept apart only by {', '.join(sorted(keys))} and may share a node"
+    yield workload.build_problem((field,), message)
 
 
 AF_NO_HOST_ANTI = Rule(
     "af-no-host-anti",
     NOTE,
     for_each_workload(find_replicas_that_may_share_a_node),
-    summary="Replicas are kept apart, but may share a node",
-    why="Spreading across zones alone allows all replicas of a zone on one node.",
+    summary="Replicas are kept apart but may share a node",
+    why="If replicas are only spread across zones, all replicas of a zone may run on one node.",
     fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
     source=doc.AFFINITY,
 )
@@ -76,10 +79,11 @@ def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
     host_port = next(iter_host_ports(workload), None)
     if host_port is not None and workload.is_serving_replicas and not workload.spec.host_network:
         path, number = host_port
-        message = f"port {number} can be used once per node: {workload.replica_range} replicas need as many nodes"
-        yield workload.build_problem(
-            (*path, "hostPort"), message + ", an update one more" * (workload.compute_surge()[0] > 0)
-        )
+        message = f"only one pod per node can use port {number}: {workload.replica_range} replicas need as many nodes"
+        surge, _ = workload.compute_surge()
+        if surge > 0:
+            message += ", and a rollout needs one more"
+        yield workload.build_problem((*path, "hostPort"), message)
 
 
 HP_ONE_A_NODE = Rule(
@@ -87,8 +91,8 @@ HP_ONE_A_NODE = Rule(
     NOTE,
     for_each_workload(find_replicas_with_host_port),
     summary="Several replicas with a host port",
-    why="A host port can be used once per node: replicas that find no other node stay Pending.",
-    fix="Use a Service, or a DaemonSet",
+    why="Only one pod per node can use a host port: replicas without a node of their own stay Pending.",
+    fix="Use a Service or a DaemonSet",
     source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
 )
 
@@ -97,9 +101,9 @@ def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
     """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
     for path, term in iter_pod_terms(workload):
         if term.label_selector is None:
-            required_affinity = "podAffinity" in path and PREFERRED not in path
-            effect = "the pod can never be scheduled" if required_affinity else "it does nothing"
-            yield workload.build_problem(path, f"a term without labelSelector matches no pods: {effect}")
+            is_required_affinity = "podAffinity" in path and PREFERRED not in path
+            effect = "the pod can never be scheduled" if is_required_affinity else "it has no effect"
+            yield workload.build_problem(path, f"the term has no labelSelector, so it matches no pods: {effect}")
 
 
 AF_NULL_SELECTOR = Rule(
@@ -107,25 +111,30 @@ AF_NULL_SELECTOR = Rule(
     WARNING,
     for_each_workload(find_terms_without_selector),
     summary="Pod (anti-)affinity term without labelSelector",
-    why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
-    "anything else does nothing.",
-    fix="Add labelSelector; write {} to mean all pods",
+    why="A missing selector matches no pods, unlike an empty one ({}), which matches all. Required affinity can then "
+    "never be met, and any other term has no effect.",
+    fix="Add a labelSelector, or {} to select all pods",
     source="https://github.com/kubernetes/kubernetes/pull/117025",
 )
 
 
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
-    """Find anti-affinity terms whose selector matches no pods, not even the workload's own."""
+    """Find anti-affinity terms of several replicas with a selector that matches no pods, not even the workload's own.
+
+    Only selectors that use label keys of the workload are considered.
+    """
     for workload in context.workloads:
-        for path, term in iter_pod_terms(workload) if workload.is_serving_replicas else ():
+        if not workload.is_serving_replicas:
+            continue
+        for path, term in iter_pod_terms(workload):
             selector = compile_selector(term.label_selector)
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             if "podAntiAffinity" not in path or not own_namespace_only or selector is None:
                 continue
-            if not _uses_own_keys_with_other_values(workload, selector):
-                continue
-            if not _may_match_pods(context, workload, selector):
-                message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
+            if _uses_own_keys_with_other_values(workload, selector) and not _may_match_pods(
+                context, workload, selector
+            ):
+                message = f'selector "{selector}" matches no pods, not even the workload\'s own: nothing spreads them'
                 yield workload.build_problem((*path, "labelSelector"), message)
 
 
@@ -133,7 +142,7 @@ AF_ANTI_NOT_SELF = Rule(
     "af-anti-not-self",
     WARNING,
     find_anti_affinity_without_matches,
-    summary="Anti-affinity whose selector matches no pods, not even its own",
+    summary="Anti-affinity whose selector matches no pods, not even the workload's own",
     why="Replicas that do not match the selector are not kept apart.",
     fix="Make labelSelector match the labels of the pod template",
     source=doc.AFFINITY,
@@ -141,13 +150,13 @@ AF_ANTI_NOT_SELF = Rule(
 
 
 def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> bool:
-    """Return whether the selector uses labels that the workload's pods have and still does not match the pods."""
+    """Return whether the selector uses label keys of the workload's pods but does not match the pods."""
     keys = {requirement.key for requirement in selector.requirements}
     return bool(keys & workload.labels.keys()) and not workload.is_selected_by(selector)
 
 
 def _may_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
-    """Return whether the selector matches a pod of the workload's namespace, or could since not all pods are known."""
+    """Return whether the selector matches a pod of the workload's namespace, or could because some pods are unknown."""
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
@@ -157,16 +166,20 @@ def _may_match_pods(context: LintContext, workload: Workload, selector: Selector
 def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
     """Find preferred terms whose weight is not between 1 and 100."""
     affinity = workload.spec.affinity
+    if affinity is None:
+        return
     parts = (
-        ("nodeAffinity", affinity.node_affinity if affinity else None),
-        ("podAffinity", affinity.pod_affinity if affinity else None),
-        ("podAntiAffinity", affinity.pod_anti_affinity if affinity else None),
+        ("nodeAffinity", affinity.node_affinity),
+        ("podAffinity", affinity.pod_affinity),
+        ("podAntiAffinity", affinity.pod_anti_affinity),
     )
     for name, part in parts:
-        preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
+        if part is None:
+            continue
+        preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution
         for i, term in enumerate(preferred):
-            at = workload.get_path("affinity", name, PREFERRED, i, "weight")
-            yield from workload.to_problems(validate_weight(term.weight, at))
+            path = workload.get_path("affinity", name, PREFERRED, i, "weight")
+            yield from workload.to_problems(validate_weight(term.weight, path))
 
 
 AF_WEIGHT_RANGE = Rule(
@@ -181,7 +194,7 @@ AF_WEIGHT_RANGE = Rule(
 
 
 USUAL_MAX_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}
-"""How many values of a node label most clusters have at most. Few cloud regions have more than three zones."""
+"""Node label -> the maximum number of values in most clusters. Few cloud regions have more than three zones."""
 _USUAL_ZONES = 3
 
 
@@ -189,9 +202,11 @@ def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]
     """Find required anti-affinity terms with an empty labelSelector, which matches every pod."""
     for term in iter_required_anti_affinity(workload):
         if term.selector == EVERYTHING and term.matches_all_revisions:
-            where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
+            where = "in all namespaces that the term selects"
+            if term.namespaces:
+                where = f"of {', '.join(sorted(term.namespaces))}"
             domain = format_domain_noun(term.key).removesuffix("s")
-            message = f"the empty selector matches every pod ({where}): none of them may share its {domain}"
+            message = f"the empty selector matches every pod {where}: none of them can share a {domain} with this pod"
             yield workload.build_problem((*term.path, "labelSelector"), message)
 
 
@@ -200,8 +215,8 @@ AF_ANTI_EVERYTHING = Rule(
     WARNING,
     for_each_workload(find_anti_affinity_against_all_pods),
     summary="Required anti-affinity against every pod of the namespace",
-    why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
-    "these keep all others away.",
+    why="An empty labelSelector matches all pods: any other pod of the namespace keeps these pods away from its node, "
+    "and these keep all others away.",
     fix="Select the pods to keep apart by their labels",
     source=doc.AFFINITY,
 )
@@ -212,14 +227,16 @@ def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Prob
 
     With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
-    for workload in context.workloads if context.cluster is None else ():
+    if context.cluster is not None:
+        return
+    for workload in context.workloads:
         for term in iter_required_anti_affinity(workload):
             usual_max = USUAL_MAX_DOMAINS.get(term.key)
             if usual_max is None or not workload.is_serving_replicas:
                 continue
             if term.selects_itself and workload.highest_replicas > usual_max:
                 domains = format_domain_noun(term.key)
-                message = f"{workload.replica_range} replicas need as many {domains}: most clusters have fewer"
+                message = f"{workload.replica_range} replicas need as many {domains}, but most clusters have fewer"
                 yield workload.build_problem((*term.path, "topologyKey"), message)
 
 
@@ -228,38 +245,42 @@ AF_ANTI_MANY_REPLICAS = Rule(
     WARNING,
     find_more_replicas_than_usual_domains,
     summary="Required anti-affinity across zones or regions with many replicas",
-    why="Each domain takes one replica; the rest stay Pending. Reported from five zones or two regions up; with a "
-    "cluster, af-anti-replicas-over-domains counts the domains.",
+    why="Each domain takes one replica, and the others stay Pending. Reported if five zones or two regions are needed; "
+    "with a cluster, af-anti-replicas-over-domains counts the domains.",
     fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
 )
 
 
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments whose rollout must start a pod that required anti-affinity leaves no domain for.
+    """Find Deployments with a rollout that must start a new pod first, for which anti-affinity leaves no domain.
 
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
-    for workload in context.workloads if context.cluster is None else ():
-        surging, unavailable = workload.compute_surge()
-        if workload.kind != "Deployment" or not workload.is_serving_replicas or unavailable or not surging:
+    if context.cluster is not None:
+        return
+    for workload in context.workloads:
+        surge, unavailable = workload.compute_surge()
+        if workload.kind != "Deployment" or not workload.is_serving_replicas or unavailable or not surge:
             continue
         for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.matches_all_revisions and _lacks_spare_domain(workload, term):
-                domains, count = format_domain_noun(term.key), workload.lowest_replicas
+                domains = format_domain_noun(term.key)
+                replicas = workload.lowest_replicas
                 message = (
-                    f"no old pod may go first, so a rollout needs {count + 1} {domains} for {counted(count, 'replica')}"
+                    f"a rollout has to start a new pod first, so {counted(replicas, 'replica')} need {replicas + 1} "
+                    f"{domains}: with {replicas}, it never ends"
                 )
-                yield workload.build_problem(term.path, f"{message}: with {count} it never ends")
+                yield workload.build_problem(term.path, message)
 
 
 AF_ANTI_SURGE = Rule(
     "af-anti-surge",
     WARNING,
     find_anti_affinity_with_surge,
-    summary="Required anti-affinity and a rollout that must start a new pod first",
-    why="With maxUnavailable 0 the new pod needs a domain that no old one is in: where replicas and domains are as "
-    "many, no rollout ever ends. With a cluster af-rollout-deadlock proves it.",
+    summary="Required anti-affinity with a rollout that has to start a new pod first",
+    why="With maxUnavailable 0, the new pod needs a domain without an old pod: if there are as many replicas as "
+    "domains, no rollout ever ends. With a cluster, af-rollout-deadlock proves it.",
     fix="Set maxUnavailable: 1 and maxSurge: 0, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
     advised_field=AFFINITY_LABEL_KEYS,
@@ -269,30 +290,31 @@ AF_ANTI_SURGE = Rule(
 def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
     """Return whether there is probably no free domain for the first new pod of a rollout.
 
-    That is so if maxUnavailable is explicitly 0 or there are hardly more domains than replicas.
+    That is so if maxUnavailable is explicitly 0, or if there are as many replicas as most clusters have zones. With
+    more replicas than usual domains, ``af-anti-many-replicas`` reports the term instead.
     """
-    explicit_zero = workload.strategy.rolling_update.max_unavailable in (0, "0%")
-    few_domains = term.key in (ZONE, REGION) and workload.lowest_replicas >= _USUAL_ZONES
-    return (explicit_zero or few_domains) and workload.highest_replicas <= USUAL_MAX_DOMAINS.get(
-        term.key, workload.highest_replicas
-    )
+    usual_max = USUAL_MAX_DOMAINS.get(term.key)
+    if usual_max is not None and workload.highest_replicas > usual_max:
+        return False
+    is_zero_explicit = workload.strategy.rolling_update.max_unavailable in (0, "0%")
+    are_domains_few = term.key in (ZONE, REGION) and workload.lowest_replicas >= _USUAL_ZONES
+    return is_zero_explicit or are_domains_few
 
 
 def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets whose anti-affinity or spread constraint keeps pods away from some nodes."""
-    for workload in context.workloads:
-        if workload.kind != "DaemonSet":
-            continue
+    """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes."""
+    daemon_sets = [workload for workload in context.workloads if workload.kind == "DaemonSet"]
+    for workload in daemon_sets:
         for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.key != HOSTNAME:
-                message = f"one pod per {term.key}: the other nodes get none"
+                message = f"only one pod per {term.key} is allowed: the other nodes get none"
                 yield workload.build_problem((*term.path, "topologyKey"), message)
-    for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compile_selector(constraint.label_selector)
-        if workload.kind != "DaemonSet" or constraint.when_unsatisfiable != HARD:
+    for workload, path, constraint in iter_spread_constraints(daemon_sets):
+        if constraint.when_unsatisfiable != HARD or constraint.topology_key == HOSTNAME:
             continue
-        if constraint.topology_key != HOSTNAME and selector is not None and workload.is_selected_by(selector):
-            message = f"where one {constraint.topology_key} has more nodes than another, some are left without a pod"
+        selector = compile_selector(constraint.label_selector)
+        if selector is not None and workload.is_selected_by(selector):
+            message = f"if one {constraint.topology_key} has more nodes than another, some of them get no pod"
             yield workload.build_problem((*path, "topologyKey"), message)
 
 
@@ -301,7 +323,7 @@ DS_KEPT_APART = Rule(
     WARNING,
     find_daemon_sets_kept_apart,
     summary="DaemonSet whose pods exclude each other from nodes",
-    why="Each pod of a DaemonSet can only go to its own node: where the term or constraint refuses that, the pod "
+    why="Each pod of a DaemonSet can only run on its own node: if the term or constraint rejects the node, the pod "
     "stays Pending.",
     fix="Remove the term or constraint: a DaemonSet has one pod per node anyway",
     source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",

@@ -18,14 +18,23 @@ from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matc
 
 _EQUALITY_OPERATORS = (EQUALS, IN)
 _MAX_COMPARED = 500
-"""Labels with more values, and values of more labels, are not searched for misspellings."""
+"""With more values of one key, or keys with one value, no misspellings are searched for."""
+
+
+class _SimilarLabel(NamedTuple):
+    """A label of pod templates that is similar to a given one."""
+
+    label: str
+    """The label, as ``key=value``."""
+    workloads: list[Workload]
+    """The workloads that have the label in their template."""
 
 
 class _MisspeltLabel(NamedTuple):
     """A label in a term that no pods have."""
 
     label: str
-    meant: str
+    similar_label: str
     """The similar label that some pods have."""
     owner: Workload
     """The workload with these pods."""
@@ -35,49 +44,58 @@ class _TemplateLabels:
     """The labels of pod templates, each with the workloads that have it."""
 
     def __init__(self, workloads: Iterable[Workload]) -> None:
-        self._values: dict[str, dict[str, list[Workload]]] = {}
-        self._keys: dict[str, dict[str, list[Workload]]] = {}
+        self._values_by_key: dict[str, dict[str, list[Workload]]] = {}
+        self._keys_by_value: dict[str, dict[str, list[Workload]]] = {}
         for workload in workloads:
             for key, value in workload.labels.items():
-                self._values.setdefault(key, {}).setdefault(value, []).append(workload)
-                self._keys.setdefault(value, {}).setdefault(key, []).append(workload)
+                self._values_by_key.setdefault(key, {}).setdefault(value, []).append(workload)
+                self._keys_by_value.setdefault(value, {}).setdefault(key, []).append(workload)
 
     def has_label(self, key: str, value: str) -> bool:
         """Return whether some template has the label."""
-        return value in self._values.get(key, ())
+        return value in self._values_by_key.get(key, ())
 
-    def find_similar_label(self, key: str, value: str) -> tuple[str, list[Workload]]:
-        """Find a label with a similar value or else a similar key, and its workloads.
+    def find_similar_label(self, key: str, value: str) -> _SimilarLabel | None:
+        """Find a label with the same key and a similar value or, if no template has the key, with a similar key.
 
-        Return ("", []) if there is none.
+        Returns None if there is none.
         """
-        values, keys = self._values.get(key, {}), self._keys.get(value, {})
-        if len(values) <= _MAX_COMPARED and (meant := find_similar_name(value, values)):
-            return f"{key}={meant}", values[meant]
-        if not values and len(keys) <= _MAX_COMPARED and (meant := find_similar_name(key, keys, min_length=2)):
-            return f"{meant}={value}", keys[meant]
-        return "", []
+        values = self._values_by_key.get(key, {})
+        if len(values) <= _MAX_COMPARED:
+            similar_value = find_similar_name(value, values)
+            if similar_value:
+                return _SimilarLabel(f"{key}={similar_value}", values[similar_value])
+        keys = self._keys_by_value.get(value, {})
+        if not values and len(keys) <= _MAX_COMPARED:
+            similar_key = find_similar_name(key, keys, min_length=2)
+            if similar_key:
+                return _SimilarLabel(f"{similar_key}={value}", keys[similar_key])
+        return None
 
 
 def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
-    """Find pod affinity terms that select nothing because of a label that looks misspelt."""
+    """Find pod affinity terms that select nothing because of a label that looks misspelt.
+
+    Terms that ``af-anti-not-self`` reports are left out. With a cluster, nothing is reported.
+    """
     if context.cluster is not None:
         return
     reported = {(problem.subject, problem.path) for problem in find_anti_affinity_without_matches(context)}
-    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()}
+    all_labels = {
+        namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()
+    }
     for workload in context.workloads:
         for path, term in iter_pod_terms(workload):
-            at = (*path, "labelSelector")
-            if (workload.subject, workload.get_path(*at)) in reported:
+            selector_path = (*path, "labelSelector")
+            if (workload.subject, workload.get_path(*selector_path)) in reported:
                 continue
             own_namespace_only = not term.namespaces and term.namespace_selector is None
-            namespaces = [workload.namespace] if own_namespace_only else list(context.workloads_by_namespace)
-            labels_of_term = {namespace: labels[namespace] for namespace in namespaces}
-            for label, meant, owner in _iter_misspelt_labels(context, workload, term, labels_of_term):
-                whose = "its own pods" if owner is workload else f"those of {owner.subject}"
-                yield workload.build_problem(
-                    at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}"
-                )
+            namespaces = [workload.namespace] if own_namespace_only else list(all_labels)
+            term_labels = {namespace: all_labels[namespace] for namespace in namespaces}
+            for label, similar_label, owner in _iter_misspelt_labels(context, workload, term, term_labels):
+                pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
+                message = f"no pods have the label {label}, but {pods} have {similar_label}"
+                yield workload.build_problem(selector_path, message, f"Write {similar_label}")
 
 
 AF_MISSPELT = Rule(
@@ -85,7 +103,7 @@ AF_MISSPELT = Rule(
     WARNING,
     find_misspelt_terms,
     summary="Pod (anti-)affinity by a label that looks misspelt",
-    why="It selects no pods: required affinity can then never be met, anything else does nothing.",
+    why="The term selects no pods. Required affinity can then never be met, and any other term has no effect.",
     fix="Correct the label",
     source=doc.AFFINITY,
 )
@@ -108,18 +126,21 @@ def _iter_misspelt_labels(
         if any(labels.has_label(key, value) for labels in labels_by_namespace.values()):
             continue
         for labels in labels_by_namespace.values():
-            meant, owners = labels.find_similar_label(key, value)
-            coexisting = [w for w in owners if context.variants.can_coexist(workload.subject, w.subject)]
-            if coexisting:
-                owner = workload if workload in coexisting else coexisting[0]
-                yield _MisspeltLabel(f"{key}={value}", meant, owner)
+            similar = labels.find_similar_label(key, value)
+            if similar is None:
+                continue
+            owners = [w for w in similar.workloads if context.variants.can_coexist(workload.subject, w.subject)]
+            if owners:
+                owner = workload if workload in owners else owners[0]
+                yield _MisspeltLabel(f"{key}={value}", similar.label, owner)
                 break
 
 
 def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms whose labels no template in the manifests has.
+    """Find required affinity terms with labels that no pod template in the manifests has.
 
-    With a cluster, ``af-target-absent`` checks its pods instead.
+    Misspelt terms and terms for other namespaces are left to their rules. With a cluster, ``af-target-absent`` checks
+    the pods instead.
     """
     if context.cluster is not None or not context.all_manifests_read:
         return
@@ -128,11 +149,12 @@ def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
             paths = (workload.get_path(*term.path), workload.get_path(*term.path, "labelSelector"))
-            explained = any((workload.subject, path) in reported for path in paths)
-            if explained or not _selects_no_workload(context, workload, term):
+            is_reported = any((workload.subject, path) in reported for path in paths)
+            if is_reported or not _selects_no_workload(context, workload, term):
                 continue
-            where = ", ".join(sorted(term.namespaces))
-            message = f'no template of namespace {where} has the labels "{term.selector}"'
+            noun = "namespace" if len(term.namespaces) == 1 else "namespaces"
+            namespaces = ", ".join(sorted(term.namespaces))
+            message = f'no pod template in {noun} {namespaces} has the labels "{term.selector}"'
             yield workload.build_problem((*term.path, "labelSelector"), message)
 
 
@@ -141,15 +163,18 @@ AF_NOBODY = Rule(
     WARNING,
     find_terms_without_template,
     summary="Required affinity to labels that no pod template in the namespace has",
-    why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
-    "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
+    why="Unless something else creates such pods, no node ever matches, and the pods stay Pending. Checked if "
+    "the manifests have other workloads in the namespace, and no custom resources that may create pods.",
     fix="Correct the labels, or deploy the workload that is meant",
     source=doc.AFFINITY,
 )
 
 
 def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
-    """Return whether a term selects no workload although each of its namespaces has other workloads."""
+    """Return whether a term selects no workload although each of its namespaces has other workloads.
+
+    False if the term matches its own pods or no pods at all, or if custom resources may create pods that it matches.
+    """
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     for namespace in term.namespaces:
@@ -162,15 +187,18 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
 
 
 def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that only match pods of another namespace, where the term does not apply."""
-    for workload in context.workloads if context.cluster is None else ():
+    """Find required affinity terms that only match pods of another namespace, to which the term does not apply.
+
+    With a cluster, nothing is reported.
+    """
+    if context.cluster is not None:
+        return
+    for workload in context.workloads:
         for term in iter_required_affinity(workload):
             own_namespace_only = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
-            if (
-                not own_namespace_only
-                or term.selects_itself
-                or context.select_workloads(workload.namespace, term.selector)
-            ):
+            if not own_namespace_only or term.selects_itself:
+                continue
+            if context.select_workloads(workload.namespace, term.selector):
                 continue
             matches = [
                 match
@@ -178,7 +206,7 @@ def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
                 for match in context.select_coexisting_workloads(workload.subject, namespace, term.selector)
             ]
             if matches and not context.may_have_unknown_pods((workload.namespace,)):
-                message = f"speaks of pods of namespace {workload.namespace} only, not of those of {matches[0].subject}"
+                message = f"matches only pods in namespace {workload.namespace}, not those of {matches[0].subject}"
                 yield workload.build_problem(term.path, message)
 
 
@@ -187,7 +215,8 @@ AF_OTHER_NAMESPACE = Rule(
     WARNING,
     find_terms_for_other_namespaces,
     summary="Required affinity to pods in another namespace",
-    why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay Pending.",
+    why="A term without namespaces applies only to the pod's own namespace: no node ever matches, and the pods stay "
+    "Pending.",
     fix="Add namespaces or namespaceSelector to the term",
     source=doc.AFFINITY,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import (
+    RequiredTerm,
     format_usable_domains,
     iter_pod_terms,
     iter_required_affinity,
@@ -30,17 +31,19 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
             rows = facts.pick_row_per_domain(term.key, eligible)
-            unlabelled = (eligible & ~facts.get_nodes_with_label(term.key)).any()
-            if not term.selects_itself or unlabelled or not len(rows) or workload.highest_replicas <= len(rows):
+            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
+            if not term.selects_itself or has_unlabelled_nodes or not len(rows):
                 continue
-            if facts.is_full_after(workload, rows):
+            if workload.highest_replicas <= len(rows):
+                continue
+            if facts.is_full_with_pods_on(workload, rows):
                 excess = workload.highest_replicas - len(rows)
+                domains = format_usable_domains(len(rows), term.key)
                 message = (
-                    f"{workload.highest_replicas} replicas, but only {format_usable_domains(len(rows), term.key)}: "
+                    f"{workload.highest_replicas} replicas, but only {domains}: {excess} "
+                    f"{agreeing(excess, 'stays', 'stay')} Pending"
                 )
-                yield workload.build_problem(
-                    term.path, f"{message}{excess} {agreeing(excess, 'stays', 'stay')} Pending"
-                )
+                yield workload.build_problem(term.path, message)
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
@@ -48,7 +51,7 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
     ERROR,
     find_more_replicas_than_domains,
     summary="Required anti-affinity with more replicas than domains",
-    why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
+    why="Each domain takes one replica, and the others stay Pending. Proved by replay with one replica in each domain.",
     fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
     needs_cluster=True,
@@ -56,7 +59,7 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 
 
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments whose rollout can never start since an old pod is in every domain, proved by a replay."""
+    """Find Deployments whose rollout can never start, since an old pod is in every domain, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge()
@@ -65,18 +68,13 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
             rows = facts.pick_row_per_domain(term.key, eligible)
-            if (
-                not term.selects_itself
-                or not term.matches_all_revisions
-                or (eligible & ~facts.get_nodes_with_label(term.key)).any()
-            ):
+            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
+            if not term.selects_itself or not term.matches_all_revisions or has_unlabelled_nodes:
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.is_full_after(workload, rows):
-                message = (
-                    f"all {format_usable_domains(len(rows), term.key)} {agreeing(len(rows), 'holds', 'hold')} an old "
-                    "pod, none may go first: no "
-                    "rollout ever ends"
-                )
+            if len(rows) and workload.replicas == len(rows) and facts.is_full_with_pods_on(workload, rows):
+                domains = format_usable_domains(len(rows), term.key)
+                has_pod = agreeing(len(rows), "the only usable domain has", f"all {domains} have")
+                message = f"{has_pod} an old pod, and no old pod may stop before a new one runs: no rollout ever ends"
                 yield workload.build_problem(term.path, message)
 
 
@@ -85,7 +83,7 @@ AF_ROLLOUT_DEADLOCK = Rule(
     ERROR,
     find_rollout_deadlocks,
     summary="Required anti-affinity and a rollout that must surge",
-    why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
+    why="maxUnavailable rounds down to 0, so a new pod has to start first, but every domain has an old pod. "
     "Proved by replay.",
     fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
@@ -95,27 +93,18 @@ AF_ROLLOUT_DEADLOCK = Rule(
 
 
 def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match no pod of the cluster and no linted workload."""
+    """Find required affinity terms that match no pod of the cluster and no linted workload, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
-            namespaces = term.list_namespaces(facts.view.namespace_labels, workload.namespace)
-            if term.selects_itself or any(
-                w.is_selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
-            ):
+            namespaces = term.list_namespaces(facts.view.namespace_labels)
+            if term.selects_itself or _may_match_any_pod(context, term, namespaces):
                 continue
-            if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.matches_nothing:
+            if not context.are_all_read("Pod") or not len(facts):
                 continue
-            if context.may_have_unknown_pods(namespaces):
-                continue
-            if (
-                context.are_all_read("Pod")
-                and len(facts)
-                and facts.get_rejected_nodes(workload, InterPodAffinity).all()
-            ):
-                yield workload.build_problem(
-                    term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
-                )
+            if facts.get_rejected_nodes(workload, InterPodAffinity).all():
+                where = ", ".join(sorted(namespaces)) or "any namespace"
+                yield workload.build_problem(term.path, f'no pod in {where} matches "{term.selector}"')
 
 
 AF_TARGET_ABSENT = Rule(
@@ -123,7 +112,7 @@ AF_TARGET_ABSENT = Rule(
     ERROR,
     find_terms_without_target_pods,
     summary="Required affinity to pods that do not exist",
-    why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
+    why="The pods stay Pending until a pod exists that matches the term. Checked against the pods of the "
     "cluster and the linted workloads, and proved by replay.",
     fix="Deploy the workload it must run with, or correct the selector and namespaces",
     source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
@@ -131,19 +120,30 @@ AF_TARGET_ABSENT = Rule(
 )
 
 
+def _may_match_any_pod(context: LintContext, term: RequiredTerm, namespaces: frozenset[str]) -> bool:
+    """Return whether a term matches a linted workload or a pod of the cluster, or may match unknown pods.
+
+    True for a term without a selector, which ``af-null-selector`` reports.
+    """
+    if term.selector.matches_nothing or context.may_have_unknown_pods(namespaces):
+        return True
+    if any(w.is_selected_by(term.selector) and w.namespace in namespaces for w in context.workloads):
+        return True
+    return bool(context.facts.view.pods.matching(term.selector, namespaces).any())
+
+
 def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Problem]:
-    """Find required anti-affinity terms whose topologyKey some usable nodes lack."""
+    """Find required anti-affinity terms with a topologyKey that some usable nodes lack."""
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
-            without = eligible & ~facts.get_nodes_with_label(term.key)
-            if without.any() and eligible.any():
-                lack = agreeing(without.sum(), "lacks", "lack")
+            unlabelled = eligible & ~facts.get_nodes_with_label(term.key)
+            if unlabelled.any():
+                count = int(unlabelled.sum())
                 message = (
-                    f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} {term.key}; the term "
-                    "has no effect "
-                    f"there: {facts.format_node_names(without)}"
+                    f"the term has no effect on {count:,} of {counted(eligible.sum(), 'usable node')}, which "
+                    f"{agreeing(count, 'lacks', 'lack')} {term.key}: {facts.format_node_names(unlabelled)}"
                 )
                 yield workload.build_problem((*term.path, "topologyKey"), message)
 
@@ -153,7 +153,7 @@ AF_UNLABELLED_NODES = Rule(
     WARNING,
     find_anti_affinity_on_partial_labels,
     summary="Anti-affinity on a label that some usable nodes lack",
-    why="The term has no effect on nodes without the label: several such pods may share one.",
+    why="The term has no effect on nodes without the label: several of its pods may share such a node.",
     fix="Label all nodes",
     source=doc.AFFINITY,
     needs_cluster=True,
@@ -162,13 +162,15 @@ AF_UNLABELLED_NODES = Rule(
 
 def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
     """Find pod affinity by other labels than the hostname in clusters of more than ``LARGE_CLUSTER_NODES`` nodes."""
-    nodes = len(context.facts)
+    node_count = len(context.facts)
+    if node_count <= LARGE_CLUSTER_NODES:
+        return
     for workload in context.workloads:
-        first = next((path for path, term in iter_pod_terms(workload) if term.topology_key != HOSTNAME), None)
-        if nodes > LARGE_CLUSTER_NODES and first is not None:
-            yield workload.build_problem(
-                first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}"
-            )
+        paths = (path for path, term in iter_pod_terms(workload) if term.topology_key != HOSTNAME)
+        first_path = next(paths, None)
+        if first_path is not None:
+            message = f"pod affinity slows scheduling down in a cluster of {counted(node_count, 'node')}"
+            yield workload.build_problem(first_path, message)
 
 
 AF_LARGE_CLUSTER = Rule(
@@ -176,8 +178,8 @@ AF_LARGE_CLUSTER = Rule(
     NOTE,
     find_affinity_in_large_clusters,
     summary="Pod affinity in a cluster of several hundred nodes or more",
-    why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
-    fix="Use topologySpreadConstraints where they can say the same",
+    why="It is the most expensive constraint that a pod can have, and slows scheduling down for every pod.",
+    fix="Use topologySpreadConstraints if they can express the same",
     source=doc.AFFINITY,
     needs_cluster=True,
 )

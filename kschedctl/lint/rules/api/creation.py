@@ -45,13 +45,18 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject and that no more specific rule explains."""
-    explained = {(p.subject, p.path) for rule in _MORE_SPECIFIC_RULES for p in rule.check(context)}
-    undecodable = {problem.subject for problem in context.invalid}
+    """Find the first error of each field that the API server would reject and that no more specific rule explains.
+
+    Objects that cannot be decoded are left out.
+    """
+    reported = {(problem.subject, problem.path) for rule in _MORE_SPECIFIC_RULES for problem in rule.check(context)}
+    undecodable_subjects = {problem.subject for problem in context.invalid}
     for subject in context.subjects:
-        for problem in _iter_validation_errors(subject, context) if subject not in undecodable else ():
-            if (subject, problem.path) not in explained:
-                explained.add((subject, problem.path))
+        if subject in undecodable_subjects:
+            continue
+        for problem in _iter_validation_errors(subject, context):
+            if (subject, problem.path) not in reported:
+                reported.add((subject, problem.path))
                 yield problem
 
 
@@ -65,8 +70,9 @@ def _correct_word(problem: Problem) -> FieldEdit | None:
     unsupported = _SUPPORTED.search(problem.message)
     if unsupported is None:
         return None
-    same_word = [word for word in _WORD.findall(unsupported[2]) if word.lower() == value.lower()]
-    return SetField(problem.path, same_word[0]) if len(same_word) == 1 else None
+    _, supported_values = unsupported.groups()
+    matches = [word for word in _WORD.findall(supported_values) if word.lower() == value.lower()]
+    return SetField(problem.path, matches[0]) if len(matches) == 1 else None
 
 
 API_REFUSED = Rule(
@@ -74,7 +80,7 @@ API_REFUSED = Rule(
     ERROR,
     find_invalid_fields,
     summary="A pod, pod template, budget, class or claim that the API server refuses",
-    why="It is not created at all. simulate, explain and capacity refuse it in the same words.",
+    why="The object is not created. simulate, explain and capacity report the same error.",
     fix="Correct the field",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
     safe_fix=_correct_word,
@@ -82,7 +88,10 @@ API_REFUSED = Rule(
 
 
 def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[Problem]:
-    """Yield the validation errors of a user-authored manifest, or only the first field that cannot be decoded."""
+    """Yield the validation errors of a user-authored manifest, or else the first field that cannot be decoded.
+
+    Errors that follow from a default or from another error are left out.
+    """
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_user_authored(subject):
         return
@@ -109,8 +118,8 @@ def is_user_authored(subject: Subject) -> bool:
 
     A workload without a spec does not count: it is a patch or a reference, which nobody applies as it is.
     """
-    makes_pods = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
-    if makes_pods and "spec" not in subject.document:
+    is_workload = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
+    if is_workload and "spec" not in subject.document:
         return False
     if is_custom_api(subject.api_version) and subject.kind not in KARPENTER_KINDS:
         return False
@@ -119,28 +128,33 @@ def is_user_authored(subject: Subject) -> bool:
 
 
 def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
-    """Find fields that the API does not have in user-authored manifests."""
-    for subject in context.subjects:
-        for field in find_unknown_fields(subject.document) if is_user_authored(subject) else ():
-            advice = field.advice
-            yield subject.build_problem(field.path, str(field), advice[:1].upper() + advice[1:], field.suggested_name)
+    """Find fields of user-authored manifests that the API does not have."""
+    for subject in filter(is_user_authored, context.subjects):
+        for field in find_unknown_fields(subject.document):
+            fix = field.advice[:1].upper() + field.advice[1:]
+            yield subject.build_problem(field.path, str(field), fix, field.suggested_name)
 
 
 def _rename_field(problem: Problem) -> FieldEdit | None:
-    """Return the edit that renames a field whose name differs only in case or in a plural s, or None."""
-    suggested, name = problem.replacement, str(problem.path[-1])
-    if not suggested or suggested.lower().removesuffix("s") != name.lower().removesuffix("s"):
+    """Return the edit that renames a field to the suggested name.
+
+    Returns None if the names differ in more than case or a plural s, or if a field with the suggested name exists.
+    """
+    suggested_name, name = problem.replacement, str(problem.path[-1])
+    if not suggested_name or suggested_name.lower().removesuffix("s") != name.lower().removesuffix("s"):
         return None
     parent = object_at(problem.subject.document, *problem.path[:-1])
-    return RenameField(problem.path, suggested) if suggested not in parent else None
+    if suggested_name in parent:
+        return None
+    return RenameField(problem.path, suggested_name)
 
 
 API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="An unknown field: misspelt, or in the wrong place",
-    why="kubectl apply refuses it; where strict validation is off, it is silently dropped.",
+    summary="An unknown field: misspelt or in the wrong place",
+    why="kubectl apply refuses the object; without strict validation, the field is silently dropped.",
     fix="Correct the name, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
     safe_fix=_rename_field,
@@ -150,14 +164,14 @@ API_UNKNOWN_FIELD = Rule(
 def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
     """Find API versions and fields that the linted version does not serve yet, or only behind a feature gate."""
     for subject, version in _iter_expiring_versions(context):
-        if absence := _describe_absence(version, subject.kind, context):
+        absence = _describe_absence(version, subject.kind, context)
+        if absence:
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
-        for kind, at, part in _iter_typed_parts(subject):
+        for kind, part_path, part in _iter_typed_parts(subject):
             for path, field in iter_unread_fields(kind, part, context.gates):
-                yield subject.build_problem(
-                    (*at, *path), f"{format_path(path[1:])} {field.describe_requirement(context.gates)}"
-                )
+                message = f"{format_path(path[1:])} {field.describe_requirement(context.gates)}"
+                yield subject.build_problem((*part_path, *path), message)
 
 
 API_NEEDS_VERSION = Rule(
@@ -166,8 +180,8 @@ API_NEEDS_VERSION = Rule(
     find_too_new_fields_and_versions,
     summary="A field or API version that this version of Kubernetes does not have",
     why="kubectl refuses a field or kind that the API server does not know; a field whose feature gate is off is "
-    "silently dropped. Which version: --kube-version, that of the cluster, or of the settings.",
-    fix="Remove it, or upgrade first",
+    "silently dropped. The version is that of the cluster, of --kube-version or of the settings.",
+    fix="Remove it, or upgrade Kubernetes first",
     source=f"{doc.FEATURE_GATES}; {doc.API_REMOVALS}",
 )
 
@@ -179,30 +193,36 @@ def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> s
     """
     minor = context.gates.minor
     if minor < version.since:
-        return f"needs 1.{version.since}" + ("" if version.is_served_by_default else ", where it is off by default")
+        default_clause = "" if version.is_served_by_default else ", where it is off by default"
+        return f"needs 1.{version.since}{default_clause}"
     if version.is_served_by_default or version.describe_lifecycle(minor):
         return ""
     if context.gates.overrides and context.gates.overrides.get(version.gate):
         return ""
-    default = [served for served in list_expiring_versions(kind) if served.is_served_by_default]
-    if any(served.exists_in(minor) for served in default):
+    default_versions = [served for served in list_expiring_versions(kind) if served.is_served_by_default]
+    if any(served.exists_in(minor) for served in default_versions):
         return f"is off by default in 1.{minor}"
-    if default:
-        return f"is off by default in 1.{minor}: it needs 1.{default[0].since}, as {default[0].name}"
+    if default_versions:
+        first = default_versions[0]
+        return f"is off by default in 1.{minor}; from 1.{first.since} on, {kind} is served as {first.name}"
     return ""
 
 
 def _raise_version(problem: Problem) -> FieldEdit | None:
-    """Return the edit that writes the version's successor, or None if both differ in more than their name."""
+    """Return the edit that writes the version's successor, or None if the two versions differ in more than their name.
+
+    Also returns None if the problem's replacement is not the successor.
+    """
     subject = problem.subject
     version = LIFECYCLES.get((subject.api_version, subject.kind))
     if version is None or (subject.api_version, subject.kind) not in _SAME_SCHEMA:
         return None
-    selector = (field_at(subject.document, "spec", "selector", part) for part in ("matchLabels", "matchExpressions"))
-    if subject.kind == "PodDisruptionBudget" and not any(selector):
+    selector = object_at(subject.document, "spec", "selector")
+    if subject.kind == "PodDisruptionBudget" and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return None  # an empty selector selects nothing in policy/v1beta1 and everything in policy/v1
-    is_successor = bool(problem.replacement) and problem.replacement == version.replacement
-    return SetField(problem.path, problem.replacement) if is_successor else None
+    if not problem.replacement or problem.replacement != version.replacement:
+        return None
+    return SetField(problem.path, problem.replacement)
 
 
 _SAME_SCHEMA = {
@@ -218,7 +238,7 @@ _SAME_SCHEMA = {
 
 
 def find_removed_versions(context: LintContext) -> Iterator[Problem]:
-    """Find objects in an API version that the linted version no longer serves."""
+    """Find objects in an API version that the linted version of Kubernetes no longer serves."""
     for subject, version in _iter_expiring_versions(context):
         if version.is_removed_in(context.gates.minor):
             yield _build_lifecycle_problem(subject, version, context.gates.minor)
@@ -229,7 +249,7 @@ API_VERSION_REMOVED = Rule(
     ERROR,
     find_removed_versions,
     summary="An API version that is no longer served",
-    why="The API server does not know the kind: the object cannot be created.",
+    why="The API server does not know the kind, so the object cannot be created.",
     fix="Use the API version that replaced it",
     source=doc.API_REMOVALS,
     safe_fix=_raise_version,
@@ -237,7 +257,7 @@ API_VERSION_REMOVED = Rule(
 
 
 def find_deprecated_versions(context: LintContext) -> Iterator[Problem]:
-    """Find objects in an API version that the linted version serves and a later one will not."""
+    """Find objects in an API version that the linted version of Kubernetes still serves but a later one does not."""
     minor = context.gates.minor
     for subject, version in _iter_expiring_versions(context):
         if version.describe_lifecycle(minor) and not version.is_removed_in(minor):
@@ -265,40 +285,45 @@ def _iter_expiring_versions(context: LintContext) -> Iterator[tuple[Subject, Api
 
 
 def _build_lifecycle_problem(subject: Subject, version: ApiVersion, minor: int) -> Problem:
-    """Build the problem that an API version is deprecated or gone, with the release and the replacement."""
+    """Build the problem that an API version is deprecated or removed, with the release and the replacement."""
     successor = f": write {version.replacement}" if version.replacement else ""
     message = f"{version.name} {version.describe_lifecycle(minor)}{successor}"
     return _build_version_problem(subject, message, minor, version.replacement)
 
 
 def _build_version_problem(subject: Subject, message: str, minor: int, successor: str = "") -> Problem:
-    """Build a problem at apiVersion, with the served version to write instead, if there is one."""
-    served = {
+    """Build a problem at apiVersion, with advice to write the successor or else the newest version that is served.
+
+    Without such a version there is no advice. A version that is off by default is advised but is no replacement.
+    """
+    served_versions = {
         version.name: version
         for version in list_expiring_versions(subject.kind)
         if version.exists_in(minor) and not version.describe_lifecycle(minor)
     }
-    if (successor, subject.kind) in LIFECYCLES and successor not in served:
+    if (successor, subject.kind) in LIFECYCLES and successor not in served_versions:
         successor = ""
-    name = successor or next(reversed(served), "")
+    name = successor or next(reversed(served_versions), "")
     if not name:
         return subject.build_problem(("apiVersion",), message)
-    if name in served and not served[name].is_served_by_default:
+    if name in served_versions and not served_versions[name].is_served_by_default:
         return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
     return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
 
 
 def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
-    """Yield kind, path and fields of an object, and of the pod or claim that the object is a template for.
+    """Yield kind, path and fields of an object, and of the pod or claim template that it contains, if any.
 
     Custom resources yield nothing.
     """
     if is_custom_api(subject.api_version):
         return
     yield subject.kind, (), subject.document
-    kind, at = ("Pod", POD_TEMPLATE_PATHS.get(subject.kind, ()))
+    template_kind = "Pod"
+    template_path: Path = POD_TEMPLATE_PATHS.get(subject.kind, ())
     if subject.kind == "ResourceClaimTemplate":
-        kind, at = "ResourceClaim", ("spec",)
-    template = field_at(subject.document, *at)
-    if at and isinstance(template, Mapping):
-        yield kind, at, template
+        template_kind = "ResourceClaim"
+        template_path = ("spec",)
+    template = field_at(subject.document, *template_path)
+    if template_path and isinstance(template, Mapping):
+        yield template_kind, template_path, template

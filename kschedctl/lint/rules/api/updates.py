@@ -1,4 +1,4 @@
-"""The rule about changes of immutable fields of objects that are in the cluster."""
+"""The rule about changes to immutable fields of objects that exist in the cluster."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from kschedctl.lint.rules.api.creation import is_user_authored
 VALIDATED_STRUCTS = {**manifests.KINDS, **around_pods.KINDS}
 SELECTOR_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
-"""Annotations of objects that are deleted and created anew instead of updated."""
+"""Annotations of objects that are deleted and recreated instead of updated."""
 
 
 def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
     """Find changes that the API server would reject when the manifests are applied to the cluster."""
+    if context.cluster is None or context.is_self_described:
+        return
     deployed = _DeployedObjects(context)
-    for subject in context.subjects if context.cluster is not None and not context.is_self_described else ():
+    for subject in context.subjects:
         if subject.kind not in VALIDATED_STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
@@ -48,8 +50,8 @@ API_IMMUTABLE = Rule(
     ERROR,
     find_immutable_changes,
     summary="A change to an immutable field of an existing object",
-    why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
-    "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
+    why="kubectl apply and helm upgrade fail. The manifests are compared with the cluster's classes and claims, "
+    "the selectors of its workloads, the claims of its StatefulSets, and the manifests in its files.",
     fix="Keep the current value, or recreate the object",
     source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
     needs_cluster=True,
@@ -57,17 +59,24 @@ API_IMMUTABLE = Rule(
 
 
 def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _DeployedObjects) -> ValidationErrors:
-    """Yield the errors of updating the cluster's object of the same name to the manifest."""
+    """Yield the errors of updating the cluster's object of the same name to the manifest, if the object exists."""
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
-    if isinstance(manifest, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
-        yield from updates.validate_priority_class_update(manifest, priority_class)
-    elif isinstance(manifest, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
-        yield from updates.validate_storage_class_update(manifest, storage_class)
-    elif isinstance(manifest, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
-        yield from updates.validate_claim_update(manifest.spec, claim.spec)
-    elif isinstance(manifest, written.Workload):
-        spec = drop_nulls(object_at(subject.document, "spec"))
-        yield from _iter_workload_update_errors(owner, manifest, spec, deployed)
+    match manifest:
+        case api.PriorityClass():
+            priority_class = deployed.priority_classes.get(("", owner.name))
+            if priority_class is not None:
+                yield from updates.validate_priority_class_update(manifest, priority_class)
+        case api.StorageClass():
+            storage_class = deployed.storage_classes.get(("", owner.name))
+            if storage_class is not None:
+                yield from updates.validate_storage_class_update(manifest, storage_class)
+        case api.PersistentVolumeClaim():
+            claim = deployed.claims.get((owner.namespace, owner.name))
+            if claim is not None:
+                yield from updates.validate_claim_update(manifest.spec, claim.spec)
+        case written.Workload():
+            spec = drop_nulls(object_at(subject.document, "spec"))
+            yield from _iter_workload_update_errors(owner, manifest, spec, deployed)
 
 
 def _iter_workload_update_errors(
@@ -93,7 +102,7 @@ class _DeployedObjects:
 
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
-        """Return the cluster's workloads as its files hold them."""
+        """Return the manifests of the cluster's workloads in its files."""
         return self.context.stored_manifests
 
     @property
@@ -123,7 +132,7 @@ class _DeployedObjects:
         return _index_by_name(self.cluster.stateful_sets)
 
     def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
-        """Yield errors if the selector differs from the deployed one or does not match the workload's pods."""
+        """Yield errors if the selector differs from the deployed one, or does not match the pods if that is unknown."""
         deployed_selector = self._selectors.get(owner)
         if deployed_selector is not None and owner.kind == "StatefulSet":
             yield from updates.validate_stateful_set_selector_update(selector, deployed_selector)
@@ -138,26 +147,32 @@ class _DeployedObjects:
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
     ) -> ValidationErrors:
         """Yield errors if the pods or claims of a StatefulSet were created from other claim templates."""
-        at = ("spec", "volumeClaimTemplates")
-        names = {template.metadata.name for template in templates}
+        path = ("spec", "volumeClaimTemplates")
+        error = forbidden(("spec",), updates.STATEFUL_SET_RULE)
+
+        # All pods have the same volumes, so the first one tells the names of the deployed templates.
+        template_names = {template.metadata.name for template in templates}
         for pod in self.context.facts.pods_by_owner.get(owner, ())[:1]:
-            claims = {
+            claim_names = {
                 v.name: v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
             }
-            from_template = {name for name, claim in claims.items() if claim == f"{name}-{pod.metadata.name}"}
-            if from_template != names and (from_template or not claims):
-                yield forbidden(("spec",), updates.STATEFUL_SET_RULE)._replace(at=at)
+            deployed_names = {
+                name for name, claim_name in claim_names.items() if claim_name == f"{name}-{pod.metadata.name}"
+            }
+            if deployed_names != template_names and (deployed_names or not claim_names):
+                yield error._replace(at=path)
+
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
                 if _differs_from_template(template.spec, claim.spec):
-                    yield forbidden(("spec",), updates.STATEFUL_SET_RULE)._replace(at=(*at, i))
+                    yield error._replace(at=(*path, i))
 
     def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
         """Yield the claims that were created from a claim template since the StatefulSet exists.
 
         Older claims may come from an earlier StatefulSet of the same name.
         """
-        stateful_set = self.stateful_sets.get(owner[1:])
+        stateful_set = self.stateful_sets.get((owner.namespace, owner.name))
         if stateful_set is None or not stateful_set.metadata.creation_timestamp:
             return
         for pod in self.context.facts.pods_by_owner.get(owner, ()):
@@ -169,14 +184,14 @@ class _DeployedObjects:
 
     @cached_property
     def _selectors(self) -> dict[Owner, Selector]:
-        """Return the selectors of deployed workloads.
+        """Return the selectors of deployed workloads, those in the cluster's files taking precedence.
 
         A Deployment has the selector of its ReplicaSets without pod-template-hash.
         """
         selectors: dict[Owner, Selector] = {}
-        sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
-        sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
-        for kind, stored in sets:
+        stored_workloads = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
+        stored_workloads += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
+        for kind, stored in stored_workloads:
             metadata, selector = stored.metadata, compile_selector(stored.spec.selector)
             if selector is None or stored.spec.selector is None:
                 continue
@@ -189,7 +204,7 @@ class _DeployedObjects:
 
     @property
     def _stored_selectors(self) -> dict[Owner, Selector]:
-        """Return the selectors in the manifests that the cluster's files hold."""
+        """Return the valid selectors in the manifests of the cluster's files."""
         selectors = {}
         for owner, document in self.documents.items():
             try:
@@ -212,14 +227,15 @@ def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.P
     if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
-        template_size, claim_size = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))
+        template_size = parse(template.resources.requests.get("storage", 0))
+        claim_size = parse(claim.resources.requests.get("storage", 0))
     except QuantityError:
         return False
     return template_size.cmp(claim_size) > 0
 
 
 def _keep_first_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
-    """Yield the first error of each field."""
+    """Yield the first error of each field, without duplicates."""
     fields = set()
     for error in deduplicate(errors):
         if error.field not in fields:

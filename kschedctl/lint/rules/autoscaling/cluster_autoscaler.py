@@ -24,16 +24,17 @@ def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
         try:
             read_priorities(config_map)
         except ValueError as error:
-            yield subject.build_problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
+            path = PRIORITIES_PATH if "priorities" in config_map.data else ("data",)
+            yield subject.build_problem(path, str(error))
 
 
 CA_PRIORITIES_UNREADABLE = Rule(
     "ca-priorities-unreadable",
     ERROR,
     find_unreadable_priorities,
-    summary="Priorities of node groups that do not parse",
-    why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
-    fix="Write a number and a list of regular expressions each",
+    summary="Priorities of node groups that cannot be parsed",
+    why="The Cluster Autoscaler ignores the map and says so only in an event: no group is preferred.",
+    fix="Write each entry as a number with a list of regular expressions",
     source=EXPANDERS,
 )
 
@@ -48,33 +49,31 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 
     assert context.cluster is not None
     for subject, config_map in _iter_priority_maps(context):
-        named = find_node_groups(context.cluster)
+        node_groups = find_node_groups(context.cluster)
         try:
             priorities = read_priorities(config_map)
-        except ValueError:
+        except ValueError:  # find_unreadable_priorities reports it
             continue
-        if not (named.are_certain and named.groups):
+        if not node_groups.are_certain or not node_groups.groups:
             continue
-        for number, patterns in priorities.items():
+        for priority, patterns in priorities.items():
             for pattern in patterns:
-                if not any(matches_any((pattern,), name) for name in named.ids):
-                    yield subject.build_problem(
-                        PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group"
-                    )
-        everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
-        for name in named.ids:
-            if not matches_any(everything, name):
-                yield subject.build_problem(
-                    PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
-                )
+                if not any(matches_any((pattern,), name) for name in node_groups.ids):
+                    message = f"pattern {pattern} of priority {priority} matches no node group"
+                    yield subject.build_problem(PRIORITIES_PATH, message)
+        all_patterns = tuple(pattern for patterns in priorities.values() for pattern in patterns)
+        for name in node_groups.ids:
+            if not matches_any(all_patterns, name):
+                message = f"node group {name} has no priority: it is used only if no group with a priority helps"
+                yield subject.build_problem(PRIORITIES_PATH, message)
 
 
 CA_PRIORITIES_UNMATCHED = Rule(
     "ca-priorities-unmatched",
     WARNING,
     find_unmatched_priorities,
-    summary="Priorities that match no node group, or a group that has none",
-    why="The expression does nothing, and a group without a priority is not used while another one helps.",
+    summary="A priority pattern that matches no node group, or a group without a priority",
+    why="The pattern has no effect, and a group without a priority is not used while another group helps.",
     fix="Name the groups as the autoscaler does",
     source=EXPANDERS,
     needs_cluster=True,
@@ -90,14 +89,19 @@ def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
     groups = read_groups(find_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
-    sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
-    sets |= {workload.spec.tolerations for workload in context.workloads}
-    by_name = [tuple(toleration for toleration in tolerations if toleration.key) for tolerations in sets]
+    toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
+    toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
+    # Tolerations without a key tolerate every taint and say nothing about this group.
+    tolerations_by_name = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
     for group in groups:
+        if group.nodes or group.template is None:
+            continue
         kind, namespace, name = group.id.split("/")
-        for taint in () if group.nodes or group.template is None else group.template.spec.taints:
-            if taint.effect in HARD_EFFECTS and not any(is_tolerated(tolerations, taint) for tolerations in by_name):
-                message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
+        for taint in group.template.spec.taints:
+            if taint.effect not in HARD_EFFECTS:
+                continue
+            if not any(is_tolerated(tolerations, taint) for tolerations in tolerations_by_name):
+                message = f"new nodes would have the taint {taint}, which no pod tolerates: the group does not grow"
                 yield Subject(kind, name, namespace).build_problem(("metadata", "annotations"), message)
 
 
@@ -106,7 +110,7 @@ CA_GROUP_UNUSABLE = Rule(
     NOTE,
     find_unusable_groups,
     summary="A node group whose new nodes have a taint that no pod tolerates by name",
-    why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
+    why="The Cluster Autoscaler adds nodes only for pods that can run on them: the group stays empty.",
     fix="Remove the taint from the template, or add the toleration to the pods that belong there",
     source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
     needs_cluster=True,

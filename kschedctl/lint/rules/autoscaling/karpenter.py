@@ -17,7 +17,7 @@ from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.snapshot.nodes import HOSTNAME
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -30,22 +30,20 @@ DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
 INSTANCE_TYPE, ARCH, EC2 = "node.kubernetes.io/instance-type", "kubernetes.io/arch", "karpenter.k8s.aws"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SMALLEST_NODE = {"cpu": "1", "memory": "256Mi", "nodes": "1"}
-"""Less than any cloud machine has."""
+"""Resource -> an amount that every cloud machine has."""
 _SIZE_LABELS = {"cpu": (f"{EC2}/instance-cpu", 1), "memory": (f"{EC2}/instance-memory", 2**20)}
-"""The label with the size of an instance type, and the unit of its value."""
-_FAMILY_NAME = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)(?P<more>[a-z]*)")
+"""Resource -> the label with the size of an instance type, and the unit of the label's value."""
+_FAMILY_NAME = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)(?P<suffix>[a-z]*)")
 _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
-"""Operators that only Karpenter has, each with the strict operator and the number to add to its value."""
+"""Operators that only Karpenter has -> the strict operator, and the number to add to the value."""
 
 
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
-    """Find NodePools whose requirements and labels no instance type can meet together."""
+    """Find NodePools with requirements and labels that no node can meet together."""
     for subject, pool in context.list_linted(WrittenNodePool):
-        conditions = _get_conditions(pool)
-        for key in conditions.conflicts:
-            yield subject.build_problem(
-                REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool"
-            )
+        for key in _get_conditions(pool).conflicts:
+            message = f"no value of {key} meets all requirements and labels of the pool"
+            yield subject.build_problem(REQUIREMENTS, message)
 
 
 KP_CONTRADICTORY = Rule(
@@ -54,7 +52,7 @@ KP_CONTRADICTORY = Rule(
     find_contradictory_requirements,
     summary="Requirements of a NodePool that exclude each other",
     why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
-    fix="Remove one of them",
+    fix="Remove one of the requirements",
     source=SCHEDULING,
 )
 
@@ -66,7 +64,7 @@ def _get_conditions(pool: WrittenNodePool) -> Conditions:
 
 
 def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
-    """Return the requirement with Gt instead of Gte and Lt instead of Lte; others stay as they are."""
+    """Return the requirement with Gt instead of Gte, or Lt instead of Lte. Any other requirement is unchanged."""
     values = requirement.values or ()
     if requirement.operator not in _STRICT_OPERATORS or len(values) != 1 or not values[0].isdecimal():
         return requirement
@@ -75,20 +73,25 @@ def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequiremen
 
 
 def find_too_few_values(context: LintContext) -> Iterator[Problem]:
-    """Find requirements with fewer values, or instance types with fewer values, than minValues asks for."""
+    """Find requirements that list fewer values, or allow instance types with fewer values, than minValues requires.
+
+    Instance types are only checked if the lists are long enough and the types are known.
+    """
     for subject, pool in context.list_linted(WrittenNodePool):
-        too_few = False
-        for at, requirement in enumerate(pool.spec.template.spec.requirements):
+        has_short_list = False
+        for i, requirement in enumerate(pool.spec.template.spec.requirements):
             if requirement.operator != "In" or requirement.min_values is None:
                 continue
             if len(requirement.values) < requirement.min_values:
-                values = counted(len(requirement.values), "value")
-                message = f"minValues {requirement.min_values} of {requirement.key}, but {values}"
-                yield subject.build_problem((*REQUIREMENTS, at, "minValues"), message)
-                too_few = True
-        if context.pool_types and not too_few:
-            for few in context.pool_types.find_types(subject.name, pool).iter_few_values():
-                message = f"minValues {few.min_values} of {few.key}, but the instance types left have {few.value_count}"
+                has_short_list = True
+                listed = counted(len(requirement.values), "value")
+                verb = agreeing(len(requirement.values), "is", "are")
+                message = f"{requirement.key} has minValues {requirement.min_values}, but only {listed} {verb} listed"
+                yield subject.build_problem((*REQUIREMENTS, i, "minValues"), message)
+        if context.pool_types and not has_short_list:
+            for unmet in context.pool_types.find_types(subject.name, pool).iter_unmet_min_values():
+                found = counted(unmet.value_count, "value")
+                message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {found}"
                 yield subject.build_problem(REQUIREMENTS, message)
 
 
@@ -96,10 +99,10 @@ KP_MIN_VALUES = Rule(
     "kp-min-values",
     ERROR,
     find_too_few_values,
-    summary="A NodePool that asks for more values than it allows",
-    why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
+    summary="A NodePool that requires more values than it allows",
+    why="The API server refuses a pool that lists too few values. If its instance types have too few, Karpenter "
     "launches none of them, unless its minValuesPolicy is BestEffort.",
-    fix="Name more values, or lower minValues",
+    fix="Allow more values, or lower minValues",
     source=SCHEDULING,
 )
 
@@ -107,20 +110,19 @@ KP_MIN_VALUES = Rule(
 def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with a budget that always forbids every disruption."""
     for subject, pool in context.list_linted(WrittenNodePool):
-        for at, budget in enumerate(pool.spec.disruption.budgets):
+        for i, budget in enumerate(pool.spec.disruption.budgets):
             if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
-                yield subject.build_problem(
-                    ("spec", "disruption", "budgets", at), "no node of the pool is ever consolidated or replaced"
-                )
+                message = "no node of the pool is ever consolidated or replaced"
+                yield subject.build_problem(("spec", "disruption", "budgets", i), message)
 
 
 KP_NEVER_DISRUPTED = Rule(
     "kp-never-disrupted",
     WARNING,
     find_pools_without_disruption,
-    summary="A NodePool of which no node may ever go",
+    summary="A NodePool whose nodes may never be disrupted",
     why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
-    fix="Give the budget a schedule, or reasons, or allow a node",
+    fix="Give the budget a schedule or reasons, or allow at least one node",
     source=f"{DISRUPTION}#nodepool-disruption-budgets",
 )
 
@@ -130,7 +132,7 @@ def find_protected_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.template_path, "metadata", "annotations", DO_NOT_DISRUPT)
-            message = f"Karpenter never consolidates a node with a pod of {workload.kind} {workload.subject.name}"
+            message = f"Karpenter never consolidates nodes with pods of {workload.kind} {workload.subject.name}"
             yield workload.subject.build_problem(path, message)
 
 
@@ -138,24 +140,25 @@ KP_DO_NOT_DISRUPT = Rule(
     "kp-do-not-disrupt",
     NOTE,
     find_protected_pods,
-    summary="Pods that keep their nodes from Karpenter for ever",
-    why="The node is neither consolidated nor, without a terminationGracePeriod, replaced while such a pod runs.",
-    fix="Use a PodDisruptionBudget, or a duration such as 4h",
+    summary="Pods that protect their nodes from Karpenter forever",
+    why="While such a pod runs, its node is not consolidated and, without a terminationGracePeriod, not replaced.",
+    fix="Use a PodDisruptionBudget, or a duration such as 4h as the value",
     source=f"{DISRUPTION}#pod-level-controls",
 )
 
 
 def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
-    """Find pods with several required node affinity terms and preferences, if the cluster has NodePools."""
-    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
-    for workload in context.workloads if has_pools else ():
-        count = len(list_alternatives(workload.spec))
-        affinity = workload.spec.affinity and workload.spec.affinity.node_affinity
-        if count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
-            yield workload.build_problem(
-                ("affinity", "nodeAffinity"),
-                f"Karpenter tries the first of {count} required terms, and drops it before any preference",
+    """Find pods with several required node affinity terms and with preferences, if there are NodePools."""
+    if not _has_pools(context):
+        return
+    for workload in context.workloads:
+        term_count = len(list_alternatives(workload.spec))
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        if term_count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
+            message = (
+                f"Karpenter tries only the first of {term_count} required terms, and drops that before any preference"
             )
+            yield workload.build_problem(("affinity", "nodeAffinity"), message)
 
 
 KP_SEVERAL_TERMS = Rule(
@@ -163,15 +166,22 @@ KP_SEVERAL_TERMS = Rule(
     NOTE,
     find_alternative_terms,
     summary="Required node affinity terms that Karpenter drops before preferences",
-    why="kube-scheduler takes any of the terms. Karpenter tries one at a time, in the order written, and gives all "
-    "but the last up before a preference: the pod may get a node that its preferences would not choose.",
-    fix="Put the term that should win first, or use one term",
+    why="kube-scheduler accepts a node that meets any of the terms. Karpenter tries one at a time, in the order "
+    "written, and gives up all but the last before any preference: the pod may get a node that its preferences would "
+    "not choose.",
+    fix="Write the preferred term first, or use one term",
     source=SCHEDULING,
 )
 
 
+def _has_pools(context: LintContext) -> bool:
+    """Return whether there are NodePools among the linted objects or in the cluster."""
+    in_cluster = context.cluster is not None and bool(context.cluster.karpenter_node_pools)
+    return in_cluster or bool(context.list_linted(WrittenNodePool))
+
+
 def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]:
-    """Find NodePools whose requirements no instance type meets.
+    """Find NodePools with requirements that no instance type meets.
 
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
@@ -182,27 +192,29 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
         return
     for subject, pool in pools:
         types = pool_types.find_types(subject.name, pool)
-        if not types.matching:
-            blocking = types.find_blocking_labels()
-            hint = f"; without {' or '.join(blocking)} some would" if blocking else ""
-            message = f"none of {counted(types.total, 'instance type')} meets all requirements of the pool{hint}"
-            yield subject.build_problem(REQUIREMENTS, message)
+        if types.matching_count:
+            continue
+        message = f"none of {counted(types.total_count, 'instance type')} meets all requirements of the pool"
+        blocking_labels = types.find_blocking_labels()
+        if blocking_labels:
+            message += f"; without the requirement on {' or '.join(blocking_labels)}, some would"
+        yield subject.build_problem(REQUIREMENTS, message)
 
 
 KP_NO_TYPE = Rule(
     "kp-no-type",
     ERROR,
     find_pools_without_instance_types,
-    summary="A NodePool of which no instance type meets all requirements",
-    why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
-    "such as arm64 for m7g.",
-    fix="Name other types, or correct the requirement",
+    summary="A NodePool with requirements that no instance type meets",
+    why="The pool launches nothing. With --instance-types, all types are checked; otherwise only those of EC2, by what "
+    "their names imply, such as arm64 for m7g.",
+    fix="Name other types, or correct the requirements",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
 )
 
 
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
-    """Find NodePools that name EC2 types or families that their other requirements exclude."""
+    """Find NodePools that name only EC2 types or families that their other requirements exclude."""
     for subject, pool in pools:
         conditions = _get_conditions(pool)
         names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
@@ -215,40 +227,47 @@ def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> 
             continue  # kp-contradictory reports conflicts
         if all(conditions.restrict(to_requirements(labels)).conflicts for labels in label_sets):
             listed_names = ", ".join(sorted(names or families or ()))
-            yield subject.build_problem(
-                REQUIREMENTS, f"none of {listed_names} meets the other requirements of the pool"
-            )
+            message = f"none of {listed_names} meets the other requirements of the pool"
+            yield subject.build_problem(REQUIREMENTS, message)
 
 
 def _parse_family_labels(family: str) -> dict[str, str]:
-    """Return the node labels that the name of an EC2 family implies: m7gd is of category m and arm64."""
+    """Return the node labels that the name of an EC2 family implies, such as category m and arm64 for m7gd.
+
+    Returns {} for a name of another form.
+    """
     parts = _FAMILY_NAME.fullmatch(family)
     if parts is None:
         return {}
-    arm = "g" in parts["more"] or family == "a1"
+    is_arm = "g" in parts["suffix"] or family == "a1"
     return {
         f"{EC2}/instance-family": family,
         f"{EC2}/instance-category": parts["category"],
         f"{EC2}/instance-generation": parts["generation"],
-        ARCH: "arm64" if arm else "amd64",
+        ARCH: "arm64" if is_arm else "amd64",
     }
 
 
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
-    """Find NodePool limits that are smaller than the smallest node of the pool."""
+    """Find NodePool limits that are smaller than the smallest node of the pool.
+
+    The smallest node is known from the size that every machine has, the pool's requirements on the size of instances,
+    and the instance types, if they are given.
+    """
     for subject, pool in context.list_linted(WrittenNodePool):
         conditions = _get_conditions(pool)
         for name, limit in (pool.spec.limits or {}).items():
-            smallest, amount = SMALLEST_NODE.get(name), _parse_positive_quantity(limit)
-            if smallest is None or amount is None:
+            amount = _parse_positive_quantity(limit)
+            if name not in SMALLEST_NODE or amount is None:
                 continue
-            key, factor = _SIZE_LABELS.get(name, ("", 0))
-            sizes = conditions.by_key.get(key, AllowedValues())
-            least = max(parse(smallest), parse(str(factor * _find_smallest_size(sizes))))
+            label, unit = _SIZE_LABELS.get(name, ("", 0))
+            sizes = conditions.by_key.get(label, AllowedValues())
+            smallest = max(parse(SMALLEST_NODE[name]), parse(str(unit * _find_smallest_size(sizes))))
             if context.pool_types:
-                least = max(least, context.pool_types.find_types(subject.name, pool).get_smallest_capacity(name))
-            if amount < least:
-                message = f"limit {limit} of {name}: a node of the pool has at least {least}"
+                types = context.pool_types.find_types(subject.name, pool)
+                smallest = max(smallest, types.get_smallest_capacity(name))
+            if amount < smallest:
+                message = f"the {name} limit of {limit} is below the {smallest} of the smallest node"
                 yield subject.build_problem(("spec", "limits", name), message)
 
 
@@ -256,15 +275,15 @@ KP_LIMIT_BELOW_NODE = Rule(
     "kp-limit-below-node",
     ERROR,
     find_limits_below_one_node,
-    summary="A limit of a NodePool that is less than one node has",
-    why="Karpenter launches no node that would exceed the limit: the pool launches none at all.",
-    fix="Raise the limit, or give it a unit",
+    summary="A limit of a NodePool that is lower than the size of one node",
+    why="Karpenter launches no node that would exceed the limit, so the pool launches no node at all.",
+    fix="Raise the limit, or add the missing unit",
     source=f"{NODE_POOLS}#speclimits",
 )
 
 
 def _parse_positive_quantity(limit: object) -> Quantity | None:
-    """Return the quantity, or None if it is invalid or zero, which stops a pool on purpose."""
+    """Parse a limit, or return None if it is invalid or not positive. A limit of 0 stops a pool on purpose."""
     try:
         amount = parse(str(limit))
     except QuantityError:
@@ -275,17 +294,24 @@ def _parse_positive_quantity(limit: object) -> Quantity | None:
 def _find_smallest_size(sizes: AllowedValues) -> int:
     """Return the smallest size that the conditions allow, or 0 if they set no lower bound."""
     allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.is_in_bounds(value)]
-    return min(allowed) if allowed else (sizes.above or -1) + 1
+    if allowed:
+        return min(allowed)
+    return sizes.above + 1 if sizes.above else 0
 
 
 def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
-    """Find NodePools that are never used since a pool of more weight takes all their pods."""
+    """Find NodePools that are hardly used because a pool with a higher weight takes all their pods."""
     pools = context.list_linted(WrittenNodePool)
     for subject, pool in pools:
-        for heavier, other in pools:
-            if (other.spec.weight or 0) > (pool.spec.weight or 0) and _covers_pool(other, pool):
-                message = f"NodePool {heavier.name}, of more weight, takes every pod that does not ask for this pool"
-                yield subject.build_problem(("spec", "weight") if pool.spec.weight else ("spec",), message)
+        for other_subject, other_pool in pools:
+            has_higher_weight = (other_pool.spec.weight or 0) > (pool.spec.weight or 0)
+            if has_higher_weight and _covers_pool(other_pool, pool):
+                message = (
+                    f"NodePool {other_subject.name} has a higher weight and takes every pod that does not select this "
+                    "pool by name"
+                )
+                path: Path = ("spec", "weight") if pool.spec.weight else ("spec",)
+                yield subject.build_problem(path, message)
                 break
 
 
@@ -293,41 +319,53 @@ KP_SHADOWED = Rule(
     "kp-shadowed",
     WARNING,
     find_shadowed_pools,
-    summary="A NodePool of which a heavier one takes all pods",
-    why="Karpenter tries pools by weight and takes the first that fits; it does not compare prices between pools.",
-    fix="Give the heavier pool limits or requirements, or change the weights",
+    summary="A NodePool whose pods all go to a pool with a higher weight",
+    why="Karpenter tries pools by weight and uses the first that fits; it does not compare prices between pools.",
+    fix="Give the pool with the higher weight limits or requirements, or change the weights",
     source=f"{NODE_POOLS}#specweight",
 )
 
 
 def _covers_pool(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
-    """Return whether the heavier pool has no limits, offers all that the other offers and needs no more tolerations."""
-    pool_spec, other_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
-    if heavier_pool.spec.limits is not None or pool_spec.node_class_ref != other_spec.node_class_ref:
+    """Return whether the heavier pool can launch a node for every pod that the other pool can launch one for.
+
+    That is so if it has no limits and the same node class, no further taints and requirements, and all labels.
+    """
+    spec, heavier_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
+    if heavier_pool.spec.limits is not None or spec.node_class_ref != heavier_spec.node_class_ref:
         return False
-    pool_taints = {(taint.key, taint.value, taint.effect) for taint in pool_spec.taints}
-    if not {(taint.key, taint.value, taint.effect) for taint in other_spec.taints} <= pool_taints:
+
+    taints = {(taint.key, taint.value, taint.effect) for taint in spec.taints}
+    heavier_taints = {(taint.key, taint.value, taint.effect) for taint in heavier_spec.taints}
+    if not heavier_taints <= taints:
         return False
-    pool_requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
-    other_requirements = {(r.key, r.operator, r.values) for r in heavier_pool.requirements}
-    if not other_requirements <= pool_requirements or not pool.labels.items() <= heavier_pool.labels.items():
+
+    requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
+    heavier_requirements = {(r.key, r.operator, r.values) for r in heavier_pool.requirements}
+    if not heavier_requirements <= requirements or not pool.labels.items() <= heavier_pool.labels.items():
         return False
-    custom_keys = {key for key, *_ in pool_requirements if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
-    return custom_keys <= {key for key, *_ in other_requirements}
+
+    # Karpenter's nodes have custom labels only if their pool declares the key.
+    custom_keys = {r.key for r in pool.requirements if not any(domain in r.key for domain in WELL_KNOWN_DOMAINS)}
+    return custom_keys <= {r.key for r in heavier_pool.requirements}
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
-    """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them."""
+    """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them.
+
+    Finds nothing without a cluster, or if not all DaemonSets are known.
+    """
     pools = context.list_linted(WrittenNodePool)
     if not pools or context.cluster is None or not context.are_all_read("DaemonSet"):
         return
-    tolerations = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]
-    tolerations += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
+    toleration_sets = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]
+    toleration_sets += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
     for subject, pool in pools:
-        for at, taint in enumerate(pool.spec.template.spec.startup_taints):
-            if not any(is_tolerated(toleration, taint, comparison_operators=True) for toleration in tolerations):
-                path = ("spec", "template", "spec", "startupTaints", at)
-                yield subject.build_problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
+        for i, taint in enumerate(pool.spec.template.spec.startup_taints):
+            if not any(is_tolerated(tolerations, taint, comparison_operators=True) for tolerations in toleration_sets):
+                path = ("spec", "template", "spec", "startupTaints", i)
+                message = f"no DaemonSet tolerates {taint}, so no pod of a DaemonSet can remove the taint"
+                yield subject.build_problem(path, message)
 
 
 KP_STARTUP_TAINT = Rule(
@@ -335,22 +373,22 @@ KP_STARTUP_TAINT = Rule(
     NOTE,
     find_untolerated_startup_taints,
     summary="A startup taint that no DaemonSet tolerates",
-    why="Somebody has to remove it before the node counts as initialized, mostly a DaemonSet on the node itself.",
-    fix="Let the DaemonSet tolerate it, or remove the taint",
+    why="The node counts as initialized only once the taint is removed, usually by a DaemonSet on the node itself.",
+    fix="Add the toleration to the DaemonSet, or remove the taint",
     source=f"{NODE_POOLS}#cilium-startup-taint",
     needs_cluster=True,
 )
 
 
 def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find preferences by hostname for which Karpenter would launch one node per pod."""
-    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
-    for workload in context.workloads if has_pools else ():
+    """Find preferences by hostname for which Karpenter would launch one node per pod, if there are NodePools."""
+    if not _has_pools(context):
+        return
+    for workload in context.workloads:
         if workload.highest_replicas > 1:
             for path in _iter_soft_host_spreads(workload):
-                yield workload.build_problem(
-                    path, "Karpenter takes it for required first, and launches a node for each pod"
-                )
+                message = "Karpenter first treats the preference as required, and launches a node for each pod"
+                yield workload.build_problem(path, message)
 
 
 KP_NODE_EACH = Rule(
@@ -358,9 +396,9 @@ KP_NODE_EACH = Rule(
     NOTE,
     find_preferences_that_add_nodes,
     summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
-    why="Karpenter takes preferences for required first, and can always launch another node: it launches one for "
-    "each pod, where kube-scheduler would put several on a node.",
-    fix="Spread over zones, or set Karpenter's preferencePolicy to Ignore",
+    why="Karpenter first treats preferences as required, and it can always launch another node: it launches one for "
+    "each pod, although kube-scheduler would place several pods on a node.",
+    fix="Spread across zones, or set Karpenter's preferencePolicy to Ignore",
     source=SCHEDULING,
 )
 
@@ -369,11 +407,15 @@ def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
     """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
     for path, term in iter_pod_terms(workload):
         selector = compile_selector(term.label_selector)
-        apart = path[1] == "podAntiAffinity" and PREFERRED in path and term.topology_key == HOSTNAME
-        if apart and selector is not None and workload.is_selected_by(selector):
+        is_preferred_anti_affinity = "podAntiAffinity" in path and PREFERRED in path
+        if not is_preferred_anti_affinity or term.topology_key != HOSTNAME:
+            continue
+        if selector is not None and workload.is_selected_by(selector):
             yield path
-    for at, constraint in enumerate(workload.spec.topology_spread_constraints):
+    for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         selector = compile_selector(constraint.label_selector)
-        soft = constraint.when_unsatisfiable == "ScheduleAnyway" and constraint.topology_key == HOSTNAME
-        if soft and constraint.max_skew == 1 and selector is not None and workload.is_selected_by(selector):
-            yield "topologySpreadConstraints", at
+        is_soft = constraint.when_unsatisfiable == "ScheduleAnyway"
+        if not is_soft or constraint.topology_key != HOSTNAME or constraint.max_skew != 1:
+            continue
+        if selector is not None and workload.is_selected_by(selector):
+            yield "topologySpreadConstraints", i

@@ -9,33 +9,37 @@ import numpy as np
 from kschedctl.api.arrays import Row
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.text.counts import counted
 
 
 def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads with a pod that would fit on no other node after an eviction."""
+    """Find serving workloads with a pod that would fit on no other node after an eviction, proved by a replay.
+
+    Workloads that may use only one node are left out.
+    """
     facts = context.facts
     for workload in context.workloads:
-        rows = facts.list_pod_rows(workload)
-        if workload.kind not in SERVING_KINDS or not rows or facts.get_selected_nodes(workload).sum() < 2:
+        pod_rows = facts.list_pod_rows(workload)
+        if workload.kind not in SERVING_KINDS or not pod_rows or facts.get_selected_nodes(workload).sum() < 2:
             continue
-        room = np.flatnonzero(facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)).tolist()
-        tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
-        if tight and _fits_only_on(context, workload, tight[0]):
-            name = facts.view.nodes.names[tight[0]]
-            message = f"a pod evicted from {name} fits on no other node"
-            yield workload.build_problem((), message)
+        has_room = facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)
+        rows_with_room = np.flatnonzero(has_room).tolist()
+        rows_without_alternative = [row for row in pod_rows if not rows_with_room or rows_with_room == [row]]
+        if rows_without_alternative and _fits_only_on(context, workload, rows_without_alternative[0]):
+            name = facts.view.nodes.names[rows_without_alternative[0]]
+            yield workload.build_problem((), f"a pod evicted from {name} fits on no other node")
 
 
 DRAIN_NO_HEADROOM = Rule(
     "drain-no-headroom",
     WARNING,
     find_pods_without_other_node,
-    summary="Pods that fit nowhere else once evicted",
-    why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without it.",
+    summary="Pods that fit on no other node once evicted",
+    why="Even if the budget allows the eviction, the new pod stays Pending. Proved by replay on the cluster without "
+    "the evicted pod.",
     fix="Add capacity, or relax the pods' constraints",
     source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
     needs_cluster=True,
@@ -45,54 +49,65 @@ DRAIN_NO_HEADROOM = Rule(
 def _fits_only_on(context: LintContext, workload: Workload, row: Row) -> bool:
     """Return whether the workload's pod on a node would fit on no other node, by a replay without the pod.
 
-    Returns False if the pod would not fit on its present node either, unless that node is cordoned: a drain does not
-    make it worse.
+    Returns False if the replay fails, or if the pod would not even fit on its present node, since a drain then makes
+    nothing worse. The node may be cordoned.
     """
     view = context.facts.view.fork()
-    names = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
-    position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in names)
+    pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
+    position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in pod_keys)
     view.forget(position)
     cycle = context.facts.replay(workload, view)
     if cycle is None or cycle.error is not None:
         return False
-    feasible = cycle.feasible.tolist()
-    return feasible == [row] or (not feasible and bool(view.nodes.unschedulable[row]))
+    feasible_rows = cycle.feasible.tolist()
+    if not feasible_rows:
+        return bool(view.nodes.unschedulable[row])
+    return bool(feasible_rows == [row])
 
 
 def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find PDBs that allow no disruptions and cover pods on the same node, which no order of drains can empty."""
-    assert context.cluster is not None
+    """Find PDBs that allow no disruptions and cover pods on the same node, which no order of drains can empty.
+
+    A problem is reported once for each group of PDBs that share nodes, at the first PDB of the group.
+    """
     view = context.facts.view
-    pods = view.pods
-    budgets_on_node: dict[int, list[str]] = {}
-    for budget in context.cluster.pod_disruption_budgets:
-        selector = compile_selector(budget.spec.selector)
-        if budget.status.disruptions_allowed > 0 or selector is None:
-            continue
-        selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
-        for row in np.unique(view.node[selected]).tolist():
-            budgets_on_node.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
-    shared_nodes: dict[tuple[str, ...], list[int]] = {}
-    for row, budgets in budgets_on_node.items():
+    budgets_by_row = _find_blocking_budgets(context)
+    rows_by_budgets: dict[tuple[Subject, ...], list[int]] = {}
+    for row, budgets in budgets_by_row.items():
         if len(budgets) > 1:
-            shared_nodes.setdefault(tuple(budgets), []).append(row)
-    for sharing, rows in shared_nodes.items():
-        namespace, _, name = sharing[0].partition("/")
-        node = context.facts.view.nodes.names[rows[0]]
-        message = (
-            f"it and {', '.join(sharing[1:])} allow no eviction and share {counted(len(rows), 'node')} ({node}): no "
-            "order of drains works"
-        )
-        yield Subject("PodDisruptionBudget", name, namespace).build_problem(("spec",), message)
+            rows_by_budgets.setdefault(tuple(budgets), []).append(row)
+    for (first, *others), rows in rows_by_budgets.items():
+        names = ", ".join(f"{budget.namespace}/{budget.name}" for budget in others)
+        nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
+        message = f"it and {names} allow no eviction and have pods on {nodes}: no order of drains works"
+        yield first.build_problem(("spec",), message)
 
 
 DRAIN_ORDER_DEADLOCK = Rule(
     "drain-order-deadlock",
     WARNING,
     find_drain_deadlocks,
-    summary="Two budgets that allow nothing share nodes",
-    why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any order.",
+    summary="Two budgets that allow no evictions cover pods on the same nodes",
+    why="Each budget waits for pods that cannot become ready until the other allows an eviction: the nodes cannot be "
+    "drained in any order.",
     fix="Let at least one of them allow an eviction",
     source=doc.DISRUPTIONS,
     needs_cluster=True,
 )
+
+
+def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
+    """Return, by row of the node, the cluster's PDBs that allow no disruptions and cover a pod on the node."""
+    assert context.cluster is not None
+    view = context.facts.view
+    pods = view.pods
+    budgets_by_row: dict[int, list[Subject]] = {}
+    for budget in context.cluster.pod_disruption_budgets:
+        selector = compile_selector(budget.spec.selector)
+        if budget.status.disruptions_allowed > 0 or selector is None:
+            continue
+        subject = Subject("PodDisruptionBudget", budget.metadata.name, budget.metadata.namespace)
+        is_covered = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        for row in np.unique(view.node[is_covered]).tolist():
+            budgets_by_row.setdefault(row, []).append(subject)
+    return budgets_by_row

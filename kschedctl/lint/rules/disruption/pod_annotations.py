@@ -24,13 +24,13 @@ _POD_ANNOTATIONS = (
 )
 """Annotations that are read on pods only, never on the objects that create the pods."""
 _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-"""The annotation that is read on nodes only."""
+"""An annotation that is read on nodes only."""
 _SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _BOOLEAN_VALUES = {
     "karpenter.sh/do-not-disrupt": ("true",),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": ("true", "false"),
 }
-"""The values that count for an annotation."""
+"""Annotation -> the values that have an effect."""
 _RENAMED = {
     "karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt",
     "karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
@@ -40,35 +40,37 @@ _REPLACED_BY_FIELD = {
     "scheduler.alpha.kubernetes.io/tolerations": "tolerations",
     "scheduler.alpha.kubernetes.io/critical-pod": "priorityClassName",
 }
-"""The field of the pod's spec that replaced an annotation of early Kubernetes."""
+"""Annotation of early Kubernetes -> the field of the pod's spec that replaced it."""
 
 
 class _Flaw(NamedTuple):
-    """Why an annotation has no effect."""
+    """The reason why an annotation has no effect."""
 
     message: str
     fix: str = ""
-    """What to do about it, or "" for the rule's general advice."""
+    """Advice for this annotation, or "" for the rule's general advice."""
     replacement: str = ""
     """The annotation to write instead, if there is one."""
 
 
 def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
     """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object."""
-    reported: set[tuple[object, Path]] = set()
+    reported: set[tuple[object, Path]] = set()  # a custom resource may contain several workloads
     for workload in context.workloads:
         for path, flaw in _iter_workload_flaws(workload):
             if (workload.subject, path) not in reported:
                 reported.add((workload.subject, path))
-                yield workload.subject.build_problem(path, *flaw)
+                yield workload.subject.build_problem(path, flaw.message, flaw.fix, flaw.replacement)
     for subject, node_annotations in _iter_node_annotations(context):
         for key, value in node_annotations.items():
-            if (node_flaw := _find_node_annotation_flaw(key, value)) is not None:
-                yield subject.build_problem(("metadata", "annotations", key), *node_flaw)
+            node_flaw = _find_node_annotation_flaw(key, value)
+            if node_flaw is not None:
+                path = ("metadata", "annotations", key)
+                yield subject.build_problem(path, node_flaw.message, node_flaw.fix, node_flaw.replacement)
 
 
 def _rename_annotation(problem: Problem) -> FieldEdit | None:
-    """Return the edit that renames the annotation, or None if the object already has the other one."""
+    """Return the edit that renames the annotation, or None without a new name or if the object already has that."""
     siblings = field_at(problem.subject.document, *problem.path[:-1])
     if not problem.replacement or not isinstance(siblings, Mapping) or problem.replacement in siblings:
         return None
@@ -80,8 +82,8 @@ AN_WITHOUT_EFFECT = Rule(
     WARNING,
     find_ineffective_annotations,
     summary="An eviction or placement annotation that nothing reads",
-    why="It was renamed, is misspelt or is set on the owner of the pods: they are evicted, and placed, as if it "
-    "were not there.",
+    why="The annotation was renamed, is misspelt or is on the wrong object: pods are placed and evicted as if it did "
+    "not exist.",
     fix="Correct the annotation",
     source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
     safe_fix=_rename_annotation,
@@ -89,70 +91,82 @@ AN_WITHOUT_EFFECT = Rule(
 
 
 def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapping[str, str]]]:
-    """Yield each linted node with its annotations. Nodes of a cluster have only the annotations that we keep."""
+    """Yield each linted node with its annotations.
+
+    Nodes of a cluster have only the annotations that are kept when the cluster is read.
+    """
     for subject in context.subjects:
         if subject.kind == "Node":
-            yield subject, _string_values(object_at(subject.document, "metadata", "annotations"))
+            yield subject, _select_string_values(object_at(subject.document, "metadata", "annotations"))
     if not context.subjects and context.cluster is not None:
         for node in context.cluster.nodes:
             yield Subject("Node", node.metadata.name, ""), node.metadata.annotations
 
 
 def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
-    """Return why an annotation of a node has no effect, or None."""
+    """Find the reason why an annotation of a node has no effect, or return None if it has an effect or is unknown."""
     if key == _SCALE_DOWN_DISABLED and value != "true":
-        return _Flaw(f'"{value}" is not read: the node stays only where the value is true')
+        return _Flaw(f'"{value}" has no effect: only "true" keeps the node')
     if find_similar_name(key, (_SCALE_DOWN_DISABLED,)):
         return _Flaw(f"nothing reads {key}", f"Write {_SCALE_DOWN_DISABLED}", _SCALE_DOWN_DISABLED)
     return None
 
 
 def _iter_workload_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
-    """Yield the path and flaw of each ineffective annotation of a workload and of its pod template."""
-    pod_annotations = _string_values(workload.annotations)
+    """Yield the path and flaw of each ineffective annotation of a workload and of its pod template.
+
+    Labels that should be annotations are included.
+    """
+    metadata_path = (*workload.template_path, "metadata")
+    pod_annotations = _select_string_values(workload.annotations)
     for key, value in pod_annotations.items():
-        if (flaw := _find_pod_annotation_flaw(key, value, pod_annotations, workload)) is not None:
-            yield (*workload.template_path, "metadata", "annotations", key), flaw
+        flaw = _find_pod_annotation_flaw(key, value, pod_annotations, workload)
+        if flaw is not None:
+            yield (*metadata_path, "annotations", key), flaw
+
     for key in _POD_ANNOTATIONS:
         if key in workload.labels and key not in pod_annotations:
-            message = f"{key} is read as an annotation, and never as a label"
-            yield (
-                (*workload.template_path, "metadata", "labels", key),
-                _Flaw(message, "Move it to the annotations of the pods"),
-            )
+            message = f"{key} is read only as an annotation, not as a label"
+            yield (*metadata_path, "labels", key), _Flaw(message, "Move it to the annotations of the pods")
+
     if not workload.template_path or workload.custom_kind:
         return
-    for key in _string_values(object_at(workload.subject.document, "metadata", "annotations")):
+    for key in _select_string_values(object_at(workload.subject.document, "metadata", "annotations")):
         if (key in _POD_ANNOTATIONS or key in _RENAMED) and _RENAMED.get(key, key) not in pod_annotations:
-            message = f"{key} is read of pods, not of a {workload.subject.kind}: nothing reads it here"
+            message = f"{key} is read only on pods, not on a {workload.subject.kind}"
             yield ("metadata", "annotations", key), _Flaw(message, "Move it to the metadata of the pod template")
 
 
 def _find_pod_annotation_flaw(
     key: str, value: str, pod_annotations: Mapping[str, str], workload: Workload
 ) -> _Flaw | None:
-    """Return why one of the annotations of a workload's pods has no effect, or None."""
-    if new_name := _RENAMED.get(key):
-        message = f"{key} is no longer read: Karpenter's v1beta1 renamed it"
-        return None if new_name in pod_annotations else _Flaw(message, f"Write {new_name}", new_name)
-    if field := _REPLACED_BY_FIELD.get(key):
-        message = f"{key} is no longer read: {field} replaced it"
-        return None if workload.written_spec.get(field) else _Flaw(message, f"Set {field} of the pod's spec")
-    if key not in _POD_ANNOTATIONS and (meant := find_similar_name(key, _POD_ANNOTATIONS)):
-        return _Flaw(f"nothing reads {key}", f"Write {meant}", meant)
+    """Find the reason why one of the annotations of a workload's pods has no effect.
+
+    Returns None if it has an effect, is unknown, or was replaced and the pods have the replacement.
+    """
+    new_name, field = _RENAMED.get(key, ""), _REPLACED_BY_FIELD.get(key, "")
+    if new_name in pod_annotations or workload.written_spec.get(field):
+        return None
+    if new_name:
+        return _Flaw(f"{key} is no longer read: Karpenter's v1beta1 renamed it", f"Write {new_name}", new_name)
+    if field:
+        return _Flaw(f"{key} is no longer read: {field} replaced it", f"Set {field} in the pod's spec")
+    if key not in _POD_ANNOTATIONS:
+        similar_name = find_similar_name(key, _POD_ANNOTATIONS)
+        if similar_name:
+            return _Flaw(f"nothing reads {key}", f"Write {similar_name}", similar_name)
     if key == _SCALE_DOWN_DISABLED:
-        return _Flaw(f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node")
+        return _Flaw(f"{key} is read only on nodes, not on pods", "Annotate the node")
     return _find_value_flaw(key, value)
 
 
 def _find_value_flaw(key: str, value: str) -> _Flaw | None:
-    """Return why the value of a known pod annotation does not count, or None."""
+    """Find the reason why the value of a pod annotation has no effect, or return None if it has or may have one."""
     if key == _SCALE_UP_DELAY and not _is_duration(value):
-        message = f'"{value}" is not a duration: the delay of the flags holds instead'
-        return _Flaw(message, "Write it as 90s or 5m")
-    accepted = _BOOLEAN_VALUES.get(key, ())
-    if accepted and value not in accepted and value.lower() in ("true", "false", "yes", "no"):
-        return _Flaw(f'"{value}" is not read: the value is {" or ".join(accepted)}')
+        return _Flaw(f'"{value}" is not a duration: the autoscaler\'s default delay applies', "Write it as 90s or 5m")
+    accepted_values = _BOOLEAN_VALUES.get(key, ())
+    if accepted_values and value not in accepted_values and value.lower() in ("true", "false", "yes", "no"):
+        return _Flaw(f'"{value}" has no effect: the value has to be {" or ".join(accepted_values)}')
     return None
 
 
@@ -165,6 +179,6 @@ def _is_duration(text: str) -> bool:
     return True
 
 
-def _string_values(annotations: JsonObject) -> dict[str, str]:
-    """Return the annotations whose values are strings."""
+def _select_string_values(annotations: JsonObject) -> dict[str, str]:
+    """Return the annotations with string values, without invalid ones."""
     return {str(key): value for key, value in annotations.items() if isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""Rules about ResourceFlavors of Kueue and the nodes that they stand for."""
+"""Rules about ResourceFlavors of Kueue and the nodes that they select."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from kschedctl.lint.rules.kueue.known_objects import MIN_LETTERS, list_cluster_q
 from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, add, format_units, parse_requests
 from kschedctl.queueing.kueue.cluster_queues import read_settings
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 FLAVORS = "https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/"
 _NODE_PROVIDERS = ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request")
-"""The controllers of admission checks that bring nodes only after quota is reserved, or run pods in other clusters."""
+"""Controllers of admission checks that provide nodes after quota is reserved, or run the pods in other clusters."""
 
 
 def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceFlavors whose node labels no node has, unless nodes may be added."""
+    """Find ResourceFlavors with node labels that no node has, unless nodes may be added or come from elsewhere."""
     assert context.cluster is not None
     nodes = context.cluster.nodes
     flavors = [item for item in context.list_linted(ResourceFlavor) if item.value.spec.node_labels]
     if not flavors or not nodes or _may_add_nodes(context):
         return
-    external = _list_external_flavors(context)
+    external_flavors = _list_external_flavors(context)
     for subject, flavor in flavors:
-        if subject.name not in external and not _select_nodes(flavor, nodes):
-            yield _describe_unmatched_labels(subject, flavor.spec.node_labels, nodes)
+        if subject.name not in external_flavors and not _select_nodes(flavor, nodes):
+            yield _build_unmatched_labels_problem(subject, flavor.spec.node_labels, nodes)
 
 
 KQ_FLAVOR_NO_NODE = Rule(
     "kq-flavor-no-node",
     WARNING,
     find_flavors_without_nodes,
-    summary="A ResourceFlavor whose nodeLabels no node has",
-    why="Kueue admits Workloads in this flavor, and their pods stay Pending. Not checked if an autoscaler may add "
+    summary="A ResourceFlavor with nodeLabels that no node has",
+    why="Kueue admits Workloads in this flavor, but their pods stay Pending. Not checked if an autoscaler may add "
     "nodes, or if an admission check provides them.",
     fix="Label the nodes, or correct spec.nodeLabels",
     source=FLAVORS,
@@ -51,47 +51,54 @@ KQ_FLAVOR_NO_NODE = Rule(
 )
 
 
-def _describe_unmatched_labels(subject: Subject, labels: Mapping[str, str], nodes: Iterable[Node]) -> Problem:
-    """Build the problem of a flavor whose labels no node has, at the first label that no node has."""
+def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Iterable[Node]) -> Problem:
+    """Build the problem of a flavor that selects no node, at its first label that no node has.
+
+    If each label is on some node, the problem is that no node has all of them.
+    """
     for key, value in labels.items():
-        values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}
-        if value not in values:
-            similar = find_similar_name(value, values, MIN_LETTERS)
+        existing_values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}
+        if value not in existing_values:
+            similar_value = find_similar_name(value, existing_values, MIN_LETTERS)
             message = f"no node has the label {key}={value}"
-            if values:
-                message += f", but {key} is {join_names(sorted(values))}"
-            return subject.build_problem(("spec", "nodeLabels", key), message, f"Write {similar}" if similar else "")
-    listed = " and ".join(f"{key}={value}" for key, value in labels.items())
-    return subject.build_problem(("spec", "nodeLabels"), f"no node has all of {listed}")
+            if existing_values:
+                message += f"; nodes have {key}={join_names(sorted(existing_values))}"
+            fix = f"Write {similar_value}" if similar_value else ""
+            return subject.build_problem(("spec", "nodeLabels", key), message, fix)
+    listed_labels = " and ".join(f"{key}={value}" for key, value in labels.items())
+    return subject.build_problem(("spec", "nodeLabels"), f"no node has all of {listed_labels}")
 
 
 def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
     """Find flavors with more nominal quota than their nodes have allocatable, unless nodes may be added.
 
-    The sum counts all known ClusterQueues and Cohorts. Each excess is reported once, at the largest linted quota.
+    The quota of all known ClusterQueues and Cohorts is added up. Each excess is reported once, at the largest linted
+    quota. Flavors without nodes, with unlimited quota or with nodes from elsewhere are left out.
     """
     assert context.cluster is not None
-    quotas = [*_iter_linted_quotas(context)]
+    quotas = list(_iter_linted_quotas(context))
     if not quotas or _may_add_nodes(context):
         return
-    allocatable = _sum_allocatable(context, {quota.key.flavor for quota in quotas})
-    totals = _sum_nominal_quota(context)
-    external = _list_external_flavors(context)
-    largest: dict[FlavorResource, _LintedQuota] = {}
+    largest_quotas: dict[FlavorResource, _LintedQuota] = {}
     for quota in quotas:
-        if quota.key not in largest or quota.amount > largest[quota.key].amount:
-            largest[quota.key] = quota
-    offered = {key.resource for key, amount in allocatable.amounts.items() if amount}
-    for key, quota in largest.items():
-        total, available = totals[key], allocatable.amounts.get(key, 0)
-        node_count = allocatable.node_counts.get(key.flavor, 0)
-        is_comparable = key.resource in offered or _is_extended_resource(context, key.resource)
-        if UNLIMITED in (total, quota.amount) or key.flavor in external or not node_count or not is_comparable:
+        if quota.key not in largest_quotas or quota.amount > largest_quotas[quota.key].amount:
+            largest_quotas[quota.key] = quota
+
+    capacity = _sum_allocatable(context, {quota.key.flavor for quota in quotas})
+    totals = _sum_nominal_quota(context)
+    external_flavors = _list_external_flavors(context)
+    offered_resources = {key.resource for key, amount in capacity.amounts.items() if amount}
+    for key, quota in largest_quotas.items():
+        total, allocatable = totals[key], capacity.amounts.get(key, 0)
+        node_count = capacity.node_counts.get(key.flavor, 0)
+        if UNLIMITED in (total, quota.amount) or key.flavor in external_flavors or not node_count:
             continue
-        if total > available:
+        if key.resource not in offered_resources and not _is_extended_resource(context, key.resource):
+            continue  # a resource that quota counts but nodes do not offer, such as pods of a DeviceClass
+        if total > allocatable:
             message = (
-                f"flavor {key.flavor} has a nominal quota of {format_units(key.resource, total)} {key.resource} in "
-                f"all, but its {counted(node_count, 'node')} {_describe_allocatable(node_count, key, available)}"
+                f"the nominal quota in flavor {key.flavor} is {format_units(key.resource, total)} {key.resource} in "
+                f"total, but its {counted(node_count, 'node')} {_describe_allocatable(node_count, key, allocatable)}"
             )
             yield quota.subject.build_problem(quota.path, message)
 
@@ -101,7 +108,7 @@ KQ_QUOTA_OVER_NODES = Rule(
     WARNING,
     find_quota_over_nodes,
     summary="More nominal quota in a flavor than its nodes have allocatable",
-    why="Kueue admits Workloads for which no node has room: their pods stay Pending and hold the quota. Not checked "
+    why="Kueue admits Workloads for which no node has room: their pods stay Pending and occupy the quota. Not checked "
     "if an autoscaler may add nodes, or if an admission check provides them.",
     fix="Lower nominalQuota, or add nodes with the labels of the flavor",
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources",
@@ -110,29 +117,33 @@ KQ_QUOTA_OVER_NODES = Rule(
 
 
 def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
-    """Find flavors without any quota whose nodes belong to no flavor with quota."""
+    """Find flavors without any quota that select nodes which belong to no flavor with quota.
+
+    Finds nothing unless all ClusterQueues and Cohorts are known.
+    """
     assert context.cluster is not None
     flavors = context.list_linted(ResourceFlavor)
-    if not flavors or not context.list_all(ClusterQueue) or not context.are_all_read("ClusterQueue", "Cohort"):
+    queues = context.list_all(ClusterQueue)
+    if not flavors or not queues or not context.are_all_read("ClusterQueue", "Cohort"):
         return
-    groups = [group for queue in context.list_all(ClusterQueue) for group in queue.spec.resource_groups]
+    groups = [group for queue in queues for group in queue.spec.resource_groups]
     groups += [group for cohort in context.list_all(Cohort) for group in cohort.spec.resource_groups]
-    used = {flavor.name for group in groups for flavor in group.flavors}
-    covered = {
+    flavors_with_quota = {flavor.name for group in groups for flavor in group.flavors}
+    nodes_with_quota = {
         node.metadata.name
         for flavor in context.list_all(ResourceFlavor)
-        if flavor.metadata.name in used
+        if flavor.metadata.name in flavors_with_quota
         for node in _select_nodes(flavor, context.cluster.nodes)
     }
     for subject, flavor in flavors:
-        if subject.name in used:
+        if subject.name in flavors_with_quota:
             continue
-        names = [node.metadata.name for node in _select_nodes(flavor, context.cluster.nodes)]
-        names = [name for name in names if name not in covered]
-        if names:
+        node_names = [node.metadata.name for node in _select_nodes(flavor, context.cluster.nodes)]
+        idle_names = [name for name in node_names if name not in nodes_with_quota]
+        if idle_names:
             message = (
-                f"no ClusterQueue or Cohort has quota in it: Kueue admits nothing for {counted(len(names), 'node')} "
-                f"({join_names(names)})"
+                f"no ClusterQueue or Cohort has quota in this flavor, so Kueue admits nothing for "
+                f"{counted(len(idle_names), 'node')} ({join_names(idle_names)})"
             )
             yield subject.build_problem(("metadata", "name"), message)
 
@@ -141,7 +152,7 @@ KQ_NODES_WITHOUT_QUOTA = Rule(
     "kq-nodes-without-quota",
     NOTE,
     find_nodes_without_quota,
-    summary="A ResourceFlavor in which nothing has quota, so that its nodes get no Workloads",
+    summary="A ResourceFlavor without any quota, so that its nodes get no Workloads",
     why="Workloads wait for quota while these nodes are idle.",
     fix="Add the flavor to a ClusterQueue, or delete it",
     source=FLAVORS,
@@ -150,24 +161,26 @@ KQ_NODES_WITHOUT_QUOTA = Rule(
 
 
 def _may_add_nodes(context: LintContext) -> bool:
-    """Return whether an autoscaler may add nodes that are not there yet."""
+    """Return whether Karpenter or another autoscaler may add nodes to the cluster."""
     assert context.cluster is not None
     has_pools = bool(context.list_linted(WrittenNodePool) or context.cluster.karpenter_node_pools)
     return has_pools or has_node_groups(context.cluster)
 
 
 def _list_external_flavors(context: LintContext) -> set[str]:
-    """Return the flavors for which an admission check provides nodes, or runs the pods in another cluster."""
-    providers = {
+    """Return the flavors for which an admission check provides nodes or runs the pods in another cluster."""
+    provider_checks = {
         check.metadata.name
         for check in context.list_all(AdmissionCheck)
         if check.spec.controller_name in _NODE_PROVIDERS
     }
+    if not provider_checks:
+        return set()
     return {
         flavor
-        for queue in (list_cluster_queues(context) if providers else ())
-        for name, flavors in read_settings(queue).checks.items()
-        if name in providers
+        for queue in list_cluster_queues(context)
+        for check, flavors in read_settings(queue).checks.items()
+        if check in provider_checks
         for flavor in flavors
     }
 
@@ -179,34 +192,33 @@ def _select_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
 
 
 class _FlavorCapacity(NamedTuple):
-    """What the nodes of flavors have allocatable."""
+    """The allocatable resources and the number of nodes of each flavor."""
 
     amounts: Usage
     node_counts: dict[str, int]
-    """The number of nodes of each flavor."""
 
 
 def _sum_allocatable(context: LintContext, flavor_names: set[str]) -> _FlavorCapacity:
-    """Add up what the nodes of each flavor have allocatable. Malformed quantities count as nothing."""
+    """Add up the allocatable resources of each named flavor's nodes. A node with a malformed quantity adds nothing."""
     assert context.cluster is not None
     nodes = context.cluster.nodes
-    requests = {node.metadata.name: _parse_allocatable(node) for node in nodes}
+    allocatable_by_node = {node.metadata.name: _parse_allocatable(node) for node in nodes}
     capacity = _FlavorCapacity({}, {})
     for flavor in context.list_all(ResourceFlavor):
-        name = flavor.metadata.name
-        if name not in flavor_names:
+        flavor_name = flavor.metadata.name
+        if flavor_name not in flavor_names:
             continue
-        selected = _select_nodes(flavor, nodes)
-        capacity.node_counts[name] = len(selected)
-        for node in selected:
-            for resource, amount in requests[node.metadata.name].items():
-                key = FlavorResource(name, resource)
+        flavor_nodes = _select_nodes(flavor, nodes)
+        capacity.node_counts[flavor_name] = len(flavor_nodes)
+        for node in flavor_nodes:
+            for resource, amount in allocatable_by_node[node.metadata.name].items():
+                key = FlavorResource(flavor_name, resource)
                 capacity.amounts[key] = add(capacity.amounts.get(key, 0), amount)
     return capacity
 
 
 def _parse_allocatable(node: Node) -> dict[str, int]:
-    """Return what a node has allocatable, or nothing if a quantity is malformed."""
+    """Parse the allocatable resources of a node, or return {} if a quantity is malformed."""
     try:
         return parse_requests(node.status.allocatable)
     except QuantityError:
@@ -223,10 +235,10 @@ class _LintedQuota(NamedTuple):
 
 
 def _iter_linted_quotas(context: LintContext) -> Iterator[_LintedQuota]:
-    """Yield the nominal quotas of the linted ClusterQueues and Cohorts whose quantities are valid."""
-    linted = [(subject, queue.spec.resource_groups) for subject, queue in context.list_linted(ClusterQueue)]
-    linted += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted(Cohort)]
-    for subject, groups in linted:
+    """Yield the nominal quotas of the linted ClusterQueues and Cohorts, without objects with invalid quantities."""
+    linted_groups = [(subject, queue.spec.resource_groups) for subject, queue in context.list_linted(ClusterQueue)]
+    linted_groups += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted(Cohort)]
+    for subject, groups in linted_groups:
         try:
             quotas = parse_quotas(groups)
         except QuantityError:
@@ -251,12 +263,14 @@ def _sum_nominal_quota(context: LintContext) -> Usage:
 
 
 def _is_extended_resource(context: LintContext, resource: str) -> bool:
-    """Return whether only nodes can offer a resource: a device that no DeviceClass of the cluster may stand for."""
+    """Return whether only nodes can offer a resource, since no DeviceClass of the cluster can provide it."""
     assert context.cluster is not None
     return "/" in resource and not context.cluster.device_classes and context.cluster.gap("DeviceClass") is None
 
 
 def _describe_allocatable(node_count: int, key: FlavorResource, amount: int) -> str:
-    """Say how much of a resource the nodes of a flavor have."""
-    verb = "has" if node_count == 1 else "have"
-    return f"{verb} {format_units(key.resource, amount)} allocatable" if amount else f"{verb} none"
+    """Describe how much of a resource the nodes of a flavor have: ``have 8 allocatable`` or ``have none``."""
+    verb = agreeing(node_count, "has", "have")
+    if not amount:
+        return f"{verb} none"
+    return f"{verb} {format_units(key.resource, amount)} allocatable"

@@ -1,4 +1,4 @@
-"""The objects of Kueue for rules: names that are missing, and the ClusterQueues with their cohorts."""
+"""Lookups of Kueue's objects that several rules share: missing names, and ClusterQueues with their cohorts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kschedctl.queueing.kueue.quota_tree import parse_quotas
 
 """The label by which a workload names its LocalQueue."""
 MIN_LETTERS = 5
-"""Shorter words of a name do not count as misspelt: h100 is not meant to be a100."""
+"""Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""
 _MAX_COMPARED = 500
-"""With more names of one kind, misspellings are not searched for."""
+"""With more names of one kind, no misspellings are searched for."""
 
 
 class KueueReference(NamedTuple):
@@ -35,27 +35,33 @@ class KueueReference(NamedTuple):
 
 
 def find_missing_names(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
-    """Yield a problem for each named object that does not exist.
+    """Yield a problem for each reference to an object that does not exist.
 
     If the kind was not fully read, only names that look misspelt are reported.
     """
-    for reference in references:
-        subject, path, kind, name, namespace = reference
-        names = context.list_coexisting_names(subject, kind, namespace)
-        if not name or name in names:
+    for subject, path, kind, name, namespace in references:
+        known_names = context.list_coexisting_names(subject, kind, namespace)
+        if not name or name in known_names:
             continue
-        similar = find_similar_name(name, names, MIN_LETTERS) if len(names) <= _MAX_COMPARED else ""
-        if not is_kind_complete(context, kind, namespace):
-            similar = "" if name in context.list_manifest_names(kind) else similar
-            if not similar:
-                continue
-        place = f" in namespace {namespace}" if namespace else ""
-        message = f'there is no {kind} "{name}"{place}' + (f', but "{similar}"' if similar else "")
-        yield subject.build_problem(path, message, f"Write {similar}" if similar else "")
+        similar_name = ""
+        if len(known_names) <= _MAX_COMPARED:
+            similar_name = find_similar_name(name, known_names, MIN_LETTERS)
+        is_misspelt = bool(similar_name) and name not in context.list_manifest_names(kind)
+        if not is_misspelt and not is_kind_complete(context, kind, namespace):
+            continue
+        message = f'{kind} "{name}" does not exist'
+        if namespace:
+            message += f" in namespace {namespace}"
+        if similar_name:
+            message += f', but "{similar_name}" does'
+        yield subject.build_problem(path, message, f"Write {similar_name}" if similar_name else "")
 
 
 def is_kind_complete(context: LintContext, kind: str, namespace: str = "") -> bool:
-    """Return whether all objects of a kind in a namespace are known, so that one that is not known does not exist."""
+    """Return whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
+
+    False without a cluster, or if the manifests describe the cluster but have no object of the kind.
+    """
     if context.cluster is None or not context.all_manifests_read:
         return False
     if context.is_self_described and not context.list_manifest_names(kind):
@@ -95,7 +101,7 @@ def _is_cohort_readable(cohort: Cohort) -> bool:
 
 
 def build_queue_cache(context: LintContext) -> QueueCache:
-    """Build the tree of all known ClusterQueues and cohorts, without Workloads and without what they refer to."""
+    """Build the tree of all known ClusterQueues and Cohorts, without Workloads and referenced objects."""
     gates = build_feature_gates(KueueRelease.V0_20, {})
     return build_cache(
         list_cluster_queues(context), list_cohorts(context), ReferencedObjects({}, {}, frozenset()), gates

@@ -1,4 +1,4 @@
-"""Rules about names in Kueue's objects that nothing has, and about cohorts that are their own ancestors."""
+"""Rules about references of Kueue's objects to missing objects, and about Cohorts that are their own ancestors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.queueing.kueue.cluster_queues import is_cohort_in_circle
 
 
 def find_missing_references(context: LintContext) -> Iterator[Problem]:
-    """Find ClusterQueues that name a missing ResourceFlavor or AdmissionCheck, and flavors of a missing Topology."""
+    """Find ClusterQueues, Cohorts and flavors that name a missing ResourceFlavor, AdmissionCheck or Topology."""
     yield from find_missing_names(context, _iter_references(context))
 
 
@@ -21,16 +21,15 @@ KQ_MISSING_REFERENCE = Rule(
     "kq-missing-reference",
     ERROR,
     find_missing_references,
-    summary="A ClusterQueue or ResourceFlavor that names a ResourceFlavor, AdmissionCheck or Topology which does not "
-    "exist",
-    why="Kueue sets the ClusterQueue inactive: none of its Workloads is admitted.",
+    summary="A ClusterQueue or ResourceFlavor that refers to a missing ResourceFlavor, AdmissionCheck or Topology",
+    why="Kueue deactivates the ClusterQueue: none of its Workloads is admitted.",
     fix="Create the object, or correct the name",
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
 )
 
 
 def _iter_references(context: LintContext) -> Iterator[KueueReference]:
-    """Yield the flavors and checks that ClusterQueues and Cohorts name, and the Topologies that flavors name."""
+    """Yield the references of ClusterQueues and Cohorts to flavors and checks, and those of flavors to Topologies."""
     for subject, cohort in context.list_linted(Cohort):
         yield from _iter_flavor_references(subject, cohort.spec.resource_groups)
     for subject, queue in context.list_linted(ClusterQueue):
@@ -38,7 +37,8 @@ def _iter_references(context: LintContext) -> Iterator[KueueReference]:
         for i, name in enumerate(queue.spec.admission_checks):
             yield KueueReference(subject, ("spec", "admissionChecks", i), "AdmissionCheck", name)
         strategy = queue.spec.admission_checks_strategy
-        for i, rule in enumerate(strategy.admission_checks if strategy else ()):
+        strategy_rules = strategy.admission_checks if strategy else ()
+        for i, rule in enumerate(strategy_rules):
             path: Path = ("spec", "admissionChecksStrategy", "admissionChecks", i, "name")
             yield KueueReference(subject, path, "AdmissionCheck", rule.name)
     for subject, flavor in context.list_linted(ResourceFlavor):
@@ -46,7 +46,7 @@ def _iter_references(context: LintContext) -> Iterator[KueueReference]:
 
 
 def _iter_flavor_references(subject: Subject, groups: Iterable[KueueResourceGroup]) -> Iterator[KueueReference]:
-    """Yield the flavors that a ClusterQueue or Cohort has quota in."""
+    """Yield the references of a ClusterQueue or Cohort to the flavors in which it has quota."""
     for i, group in enumerate(groups):
         for j, flavor in enumerate(group.flavors):
             path = ("spec", "resourceGroups", i, "flavors", j, "name")
@@ -54,14 +54,12 @@ def _iter_flavor_references(subject: Subject, groups: Iterable[KueueResourceGrou
 
 
 def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:
-    """Find LocalQueues whose ClusterQueue does not exist."""
-    yield from find_missing_names(
-        context,
-        (
-            KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
-            for subject, queue in context.list_linted(LocalQueue)
-        ),
+    """Find LocalQueues of a ClusterQueue that does not exist."""
+    references = (
+        KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
+        for subject, queue in context.list_linted(LocalQueue)
     )
+    yield from find_missing_names(context, references)
 
 
 KQ_NO_CLUSTER_QUEUE = Rule(
@@ -76,13 +74,13 @@ KQ_NO_CLUSTER_QUEUE = Rule(
 
 
 def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
-    """Find Cohorts whose parents form a circle, or lead to one."""
+    """Find Cohorts with parents that form a cycle or lead to one."""
     parents = {c.metadata.name: c.spec.parent_name for c in context.list_all(Cohort) if c.spec.parent_name}
     for subject, cohort in context.list_linted(Cohort):
         if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
             circle = _find_circle(subject.name, parents)
             verb = "form" if subject.name in circle else "lead to"
-            message = f"its parents {verb} a circle: {' -> '.join((*circle, circle[0]))}"
+            message = f"its parents {verb} a cycle: {' -> '.join((*circle, circle[0]))}"
             yield subject.build_problem(("spec", "parentName"), message)
 
 
@@ -90,17 +88,17 @@ KQ_COHORT_CIRCLE = Rule(
     "kq-cohort-circle",
     ERROR,
     find_cohort_circles,
-    summary="Cohorts whose parents form a circle",
-    why="Kueue admits no Workload in any ClusterQueue below these cohorts.",
-    fix="Remove one spec.parentName of the circle",
+    summary="Cohorts whose parents form a cycle",
+    why="Kueue admits no Workload in any ClusterQueue below these Cohorts.",
+    fix="Remove one spec.parentName of the cycle",
     source="https://kueue.sigs.k8s.io/docs/concepts/cohort/",
 )
 
 
 def _find_circle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the cohorts of the circle to which the parents of a cohort lead, beginning with the first one reached."""
-    path: list[str] = []
-    while name not in path:
-        path.append(name)
+    """Return the Cohorts of the cycle to which the parents of a Cohort lead, beginning with the first one reached."""
+    chain: list[str] = []
+    while name not in chain:
+        chain.append(name)
         name = parents[name]
-    return tuple(path[path.index(name) :])
+    return tuple(chain[chain.index(name) :])

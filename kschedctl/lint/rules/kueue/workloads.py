@@ -1,8 +1,8 @@
-"""Rules about workloads that Kueue queues: the label that names their queue, and requests above all quota."""
+"""Rules about workloads that Kueue queues: the label with the name of their queue, and requests above all quota."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.events import JOB_ENDED
@@ -47,12 +47,13 @@ _LABELS = frozenset(
 )
 """Labels that Kueue reads or sets."""
 _OTHER_NAMES_OF_QUEUE_LABEL = frozenset(("queue", "localqueue", "local-queue", "queues"))
+"""Names that users write instead of queue-name."""
 _WORKLOAD_LABELS: Path = ("metadata", "labels")
 _MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 
 
 class _LabelSet(NamedTuple):
-    """The labels in one place of an object from which Kueue may make a Workload."""
+    """The labels at one path of an object from which Kueue may create a Workload."""
 
     subject: Subject
     path: Path
@@ -60,18 +61,24 @@ class _LabelSet(NamedTuple):
 
 
 def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose queue label names no LocalQueue of their namespace."""
-    references, labelled = [], set()
+    """Find workloads with the name of a LocalQueue that does not exist in their namespace.
+
+    The name is in a label or in a Workload object. A Workload is left out if its owner is reported or it is finished.
+    """
+    references = []
+    labelled_objects = set()
     for subject, path, labels in _iter_label_sets(context):
         if QUEUE_LABEL in labels:
-            name, namespace = str(labels[QUEUE_LABEL]), subject.namespace or "default"
-            references.append(KueueReference(subject, (*path, QUEUE_LABEL), "LocalQueue", name, namespace))
-            labelled.add((subject.kind, namespace, subject.name))
+            namespace = subject.namespace or "default"
+            queue_name = str(labels[QUEUE_LABEL])
+            references.append(KueueReference(subject, (*path, QUEUE_LABEL), "LocalQueue", queue_name, namespace))
+            labelled_objects.add((subject.kind, namespace, subject.name))
     for subject, workload in context.list_linted(KueueWorkload):
-        name, namespace = workload.spec.queue_name, subject.namespace or "default"
+        namespace = subject.namespace or "default"
         owners = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
-        if not owners & labelled and not _has_condition(workload, "Finished"):
-            references.append(KueueReference(subject, ("spec", "queueName"), "LocalQueue", name, namespace))
+        if not owners & labelled_objects and not _has_condition(workload, "Finished"):
+            queue_name = workload.spec.queue_name
+            references.append(KueueReference(subject, ("spec", "queueName"), "LocalQueue", queue_name, namespace))
     yield from find_missing_names(context, references)
 
 
@@ -79,8 +86,8 @@ KQ_NO_LOCAL_QUEUE = Rule(
     "kq-no-local-queue",
     WARNING,
     find_missing_local_queues,
-    summary="A queue label that names no LocalQueue of the namespace, or looks misspelt",
-    why="Kueue keeps the workload suspended, or its pods gated, until such a LocalQueue is created.",
+    summary="A workload whose LocalQueue does not exist in its namespace, or whose name looks misspelt",
+    why="Kueue keeps the workload suspended, or its pods gated, until the LocalQueue is created.",
     fix="Create the LocalQueue in the namespace of the workload, or correct the name",
     source=LOCAL_QUEUES,
 )
@@ -90,9 +97,11 @@ def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
     """Find labels of workloads that are similar to a label of Kueue."""
     for subject, path, labels in _iter_label_sets(context):
         for key in labels:
-            if meant := _find_meant_label(key):
-                replacement = "" if meant in labels else meant
-                yield subject.build_problem((*path, key), f"Kueue has no label {key}", f"Write {meant}", replacement)
+            kueue_label = _find_kueue_label(key)
+            if kueue_label:
+                replacement = "" if kueue_label in labels else kueue_label
+                message = f"Kueue has no label {key}"
+                yield subject.build_problem((*path, key), message, f"Write {kueue_label}", replacement)
 
 
 KQ_LABEL_MISSPELT = Rule(
@@ -100,44 +109,51 @@ KQ_LABEL_MISSPELT = Rule(
     WARNING,
     find_misspelt_labels,
     summary="A label that looks like a misspelt label of Kueue",
-    why="Kueue ignores the label: the workload starts at once and without quota, or in the default queue.",
+    why="Kueue ignores the label: the workload starts at once without quota, or goes to the default queue.",
     fix="Correct the label",
     source="https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/",
     safe_fix=replace_label,
 )
 
 
-def _find_meant_label(key: str) -> str:
-    """Return the label of Kueue that a label is a misspelling of, or ""."""
+def _find_kueue_label(key: str) -> str:
+    """Find the label of Kueue that a label is probably meant to be, or return "".
+
+    A label of another domain than one that begins with ``kueue.`` is never a misspelling.
+    """
     domain, separator, name = key.rpartition("/")
     if key in _LABELS or not separator or not domain.startswith("kueue."):
         return ""
-    own_key = f"{_PREFIX}{name}"
-    if own_key in _LABELS:
-        return own_key
+    key_with_right_domain = f"{_PREFIX}{name}"
+    if key_with_right_domain in _LABELS:
+        return key_with_right_domain
     if f"{domain}/" != _PREFIX:
         return ""
-    return QUEUE_LABEL if name in _OTHER_NAMES_OF_QUEUE_LABEL else find_similar_name(key, _LABELS)
+    if name in _OTHER_NAMES_OF_QUEUE_LABEL:
+        return QUEUE_LABEL
+    return find_similar_name(key, _LABELS)
 
 
 def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
     """Find workloads that request more than their ClusterQueue could ever give them in any flavor.
 
-    A queue in a cohort counts only if all ClusterQueues and Cohorts are known.
+    Workloads of unknown queues are left out, and so are queues in a cohort unless all ClusterQueues and Cohorts are
+    known.
     """
-    queued = [*_iter_queued_pod_sets(context)]
-    if not queued:
+    queued_pod_sets = list(_iter_queued_pod_sets(context))
+    if not queued_pod_sets:
         return
     cache = build_queue_cache(context)
-    queue_names = {(q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all(LocalQueue)}
-    for subject, path, queue_name, pod_sets in queued:
-        local_queue = queue_names.get((subject.namespace or "default", queue_name))
+    local_queues = {(q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all(LocalQueue)}
+    for subject, path, queue_name, pod_sets in queued_pod_sets:
+        local_queue = local_queues.get((subject.namespace or "default", queue_name))
         queue = cache.queues.get(local_queue.spec.cluster_queue) if local_queue else None
         if queue is None or not _is_capacity_known(context, queue):
             continue
         if queue.node.parent is not None and queue.node.parent.name in cache.cohorts_in_circle:
             continue
-        if excess := _describe_excess(queue, pod_sets):
+        excess = _describe_excess(queue, pod_sets)
+        if excess:
             yield subject.build_problem(path, f"ClusterQueue {queue.name} can never admit it: {excess}")
 
 
@@ -145,141 +161,178 @@ KQ_NEVER_ADMITTED = Rule(
     "kq-never-admitted",
     ERROR,
     find_inadmissible_workloads,
-    summary="A workload that requests more than its ClusterQueue could ever give, or a resource without quota",
-    why="Kueue never admits it, even if nothing else holds quota. Resources that Kueue's Configuration excludes or "
-    "transforms are not known here.",
+    summary="A workload that requests more than its ClusterQueue can ever give, or a resource without quota",
+    why="Kueue never admits it, even if nothing else uses quota. Exclusions and transformations of resources in the "
+    "Configuration of Kueue are not considered.",
     fix="Lower the requests or the number of pods, or raise the quota",
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources",
 )
 
 
+class _PodSetRequests(NamedTuple):
+    """The total requests of a pod set with the fewest pods that Kueue admits."""
+
+    name: str
+    requests: Requests
+
+
 class _QueuedPodSets(NamedTuple):
-    """The fewest pods that a workload of a queue can be admitted with."""
+    """The pod sets of a workload that waits in a queue."""
 
     subject: Subject
     path: Path
+    """The path at which a problem with the requests is reported."""
     queue_name: str
-    """The name of its LocalQueue."""
-    pod_sets: list[tuple[str, Requests]]
-    """The name of each pod set, and what its pods request together."""
+    """The name of the LocalQueue."""
+    pod_sets: list[_PodSetRequests]
 
 
 def _iter_queued_pod_sets(context: LintContext) -> Iterator[_QueuedPodSets]:
-    """Yield the Workloads that have no quota, and the manifests that become Workloads. Malformed ones are left out."""
+    """Yield the Workloads without reserved quota, then the manifests that become Workloads.
+
+    Workloads with malformed quantities are left out.
+    """
     for subject, stored in context.list_linted(KueueWorkload):
-        is_waiting = not any(_has_condition(stored, type_) for type_ in ("Finished", "QuotaReserved"))
-        pod_sets = _sum_pod_sets(stored.spec.pod_sets) if is_waiting else None
+        if _has_condition(stored, "Finished") or _has_condition(stored, "QuotaReserved"):
+            continue
+        pod_sets = _compute_pod_set_requests(stored.spec.pod_sets)
         if pod_sets:
             yield _QueuedPodSets(subject, ("spec", "podSets"), stored.spec.queue_name, pod_sets)
     for workload in context.workloads:
         queue_name = object_at(workload.subject.document, *_WORKLOAD_LABELS).get(QUEUE_LABEL)
         count = _count_required_pods(workload)
-        pod_sets = _sum_pod_sets([_build_pod_set(workload, count)]) if queue_name and count else None
+        if not queue_name or not count:
+            continue
+        pod_set = KueuePodSet(count=count, template=PodTemplateSpec(spec=workload.spec))
+        pod_sets = _compute_pod_set_requests([pod_set])
         if pod_sets:
             yield _QueuedPodSets(workload.subject, workload.get_path("containers"), str(queue_name), pod_sets)
 
 
 def _count_required_pods(workload: Workload) -> int:
-    """Return the fewest pods with which Kueue admits a workload of a known kind, or 0 for other kinds."""
+    """Return the fewest pods with which Kueue admits a workload of a known kind, or 0 for other kinds.
+
+    Kueue admits the pods of a Deployment one by one.
+    """
     if workload.custom_kind:
         return 0
-    if workload.kind == "Job":
-        spec = object_at(workload.subject.document, "spec")
-        annotations = object_at(workload.subject.document, "metadata", "annotations")
-        completions, fewest = spec.get("completions"), str(annotations.get(_MIN_PARALLELISM, ""))
-        if fewest.isdecimal():
-            return int(fewest)
-        count = workload.replicas or 0
-        return min(count, completions) if isinstance(completions, int) else count
-    if workload.kind == "StatefulSet":
-        return workload.replicas or 0
-    return 1 if workload.kind in ("Pod", "Deployment") else 0
+    match workload.kind:
+        case "Job":
+            return _count_required_job_pods(workload)
+        case "StatefulSet":
+            return workload.replicas or 0
+        case "Pod" | "Deployment":
+            return 1
+    return 0
 
 
-def _build_pod_set(workload: Workload, count: int) -> KueuePodSet:
-    """Build the pod set of a workload with one kind of pods."""
-    return KueuePodSet(count=count, template=PodTemplateSpec(spec=workload.spec))
+def _count_required_job_pods(workload: Workload) -> int:
+    """Return the fewest pods with which Kueue admits a Job: its minimum parallelism, or else its parallelism."""
+    annotations = object_at(workload.subject.document, "metadata", "annotations")
+    min_parallelism = str(annotations.get(_MIN_PARALLELISM, ""))
+    if min_parallelism.isdecimal():
+        return int(min_parallelism)
+    parallelism = workload.replicas or 0
+    completions = object_at(workload.subject.document, "spec").get("completions")
+    return min(parallelism, completions) if isinstance(completions, int) else parallelism
 
 
-def _sum_pod_sets(pod_sets: Iterable[KueuePodSet]) -> list[tuple[str, Requests]] | None:
-    """Return what each pod set requests with the fewest pods, or None if a quantity is malformed."""
-    summed = []
+def _compute_pod_set_requests(pod_sets: Iterable[KueuePodSet]) -> list[_PodSetRequests] | None:
+    """Compute the total requests of each pod set with the fewest pods, or return None if a quantity is malformed."""
+    pod_set_requests = []
     try:
         for pod_set in adjust_pod_sets(pod_sets, (), {}):
             requests = compute_quota_requests(pod_set.template.spec, ResourceSettings())
             count = pod_set.count if pod_set.min_count is None else min(pod_set.min_count, pod_set.count)
-            summed.append((pod_set.name, {**scale_requests(requests, count), "pods": count}))
+            total = {**scale_requests(requests, count), "pods": count}
+            pod_set_requests.append(_PodSetRequests(pod_set.name, total))
     except QuantityError:
         return None
-    return summed
+    return pod_set_requests
 
 
 def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
-    """Return whether everything is known that a queue can borrow from."""
+    """Return whether the queue is in no cohort, or all queues and Cohorts from which it can borrow are known."""
     if queue.node.parent is None:
         return True
     return context.cluster is not None and context.all_manifests_read and context.are_all_read("ClusterQueue", "Cohort")
 
 
-def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -> str:
-    """Say what a queue could never give to these pod sets, or return "" if some flavor could hold each of them."""
-    total = sum_requests(requests for _, requests in pod_sets)
+def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
+    """Describe why a queue could never admit these pod sets, or return "" if it could."""
+    return _describe_total_excess(queue, pod_sets) or _describe_flavor_excess(queue, pod_sets)
+
+
+def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
+    """Describe the first resource of which all flavors together could never give enough, or return ""."""
+    total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():
         group = queue.settings.find_group(resource)
         if group is None:
-            if amount and resource != "pods":
-                return f"it has no quota for {resource}"
+            if amount and resource != "pods":  # Kueue counts pods only if there is quota for them
+                return f"there is no quota for {resource}"
             continue
         capacity = 0
         for flavor in group.flavors:
             capacity = add(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
         if amount > capacity:
-            return _format_excess(
-                "it", resource, amount, f"{_name_flavors(group.flavors)} can give {_format(resource, capacity)}"
-            )
-    for name, requests in pod_sets:
-        for group in queue.settings.groups:
-            needed = {resource: requests[resource] for resource in sorted(group.resources & requests.keys())}
-            excesses = [_find_excess(queue, flavor, needed) for flavor in group.flavors]
-            if excesses and all(excesses):
-                return "; ".join(
-                    _format_excess(f"pod set {name}", resource, needed[resource], f"flavor {flavor} can give {limit}")
-                    for flavor, (resource, limit) in zip(group.flavors, filter(None, excesses), strict=True)
-                )
+            flavors = f"flavor {group.flavors[0]}" if len(group.flavors) == 1 else "all flavors together"
+            return _format_excess("it", FlavorExcess(flavors, resource, amount, capacity))
     return ""
 
 
-def _name_flavors(flavors: Sequence[str]) -> str:
-    """Return the words for the flavors of a resource group."""
-    return f"flavor {flavors[0]}" if len(flavors) == 1 else "all flavors together"
+def _describe_flavor_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
+    """Describe the first pod set of which no flavor of a group could ever hold the requests, or return "".
+
+    The pods of a pod set get one flavor for each group of resources.
+    """
+    for name, requests in pod_sets:
+        for group in queue.settings.groups:
+            needed = {resource: requests[resource] for resource in sorted(group.resources & requests.keys())}
+            excesses = [_find_flavor_excess(queue, flavor, needed) for flavor in group.flavors]
+            if excesses and all(excesses):
+                return "; ".join(_format_excess(f"pod set {name}", excess) for excess in excesses if excess)
+    return ""
 
 
-def _find_excess(queue: CachedQueue, flavor: str, needed: Mapping[str, int]) -> tuple[str, str] | None:
-    """Return the first resource of which a flavor can never give enough, with what it can give, or None."""
+class FlavorExcess(NamedTuple):
+    """A request that exceeds what one or several flavors could ever give."""
+
+    flavors: str
+    """The flavors in words, such as ``flavor spot``."""
+    resource: str
+    requested: int
+    capacity: int
+
+
+def _find_flavor_excess(queue: CachedQueue, flavor: str, needed: Mapping[str, int]) -> FlavorExcess | None:
+    """Find the first resource of which a flavor could never give enough, or return None."""
     for resource, amount in needed.items():
         capacity = queue.node.compute_capacity(FlavorResource(flavor, resource))
         if amount > capacity:
-            return resource, _format(resource, capacity)
+            return FlavorExcess(f"flavor {flavor}", resource, amount, capacity)
     return None
 
 
-def _format_excess(what: str, resource: str, amount: int, limit: str) -> str:
+def _format_excess(requester: str, excess: FlavorExcess) -> str:
     """Format a request and the limit that it exceeds."""
-    return f"{what} requests {_format(resource, amount)} {resource}, and {limit}"
+    requested = _format_amount(excess.resource, excess.requested)
+    capacity = _format_amount(excess.resource, excess.capacity)
+    return f"{requester} requests {requested} {excess.resource}, but {excess.flavors} can give at most {capacity}"
 
 
-def _format(resource: str, amount: int) -> str:
-    """Format an amount of a resource."""
+def _format_amount(resource: str, amount: int) -> str:
+    """Format an amount of a resource, or return ``unlimited``."""
     return "unlimited" if amount == UNLIMITED else format_units(resource, amount)
 
 
 def _has_condition(workload: KueueWorkload, type_: str) -> bool:
-    """Return whether a condition of a Workload is true."""
+    """Return whether a Workload has a condition of a type with status True."""
     return any(condition.type == type_ and condition.status == "True" for condition in workload.status.conditions)
 
 
 def _iter_label_sets(context: LintContext) -> Iterator[_LabelSet]:
-    """Yield the labels of the linted objects from which Kueue may make Workloads."""
+    """Yield the labels of the linted objects from which Kueue may create Workloads."""
     for subject in context.subjects:
         for path in _list_label_paths(subject):
             yield _LabelSet(subject, path, object_at(subject.document, *path))
@@ -288,14 +341,21 @@ def _iter_label_sets(context: LintContext) -> Iterator[_LabelSet]:
 
 
 def _list_label_paths(subject: Subject) -> list[Path]:
-    """Return where a manifest may have labels that Kueue reads; nowhere if the object creates no pods."""
+    """Return the paths at which a manifest may have labels that Kueue reads, or [] if the object creates no pods.
+
+    They are the object's own labels, those of a CronJob's Job template and those of the pod template.
+    """
     if may_create_pods(subject):
         return [_WORKLOAD_LABELS]
-    template = POD_TEMPLATE_PATHS.get(subject.kind)
-    if template is None or not has_built_in_group(subject):
+    template_path = POD_TEMPLATE_PATHS.get(subject.kind)
+    if template_path is None or not has_built_in_group(subject):
         return []
-    job_template: list[Path] = [("spec", "jobTemplate", *_WORKLOAD_LABELS)] if subject.kind == "CronJob" else []
-    return list(dict.fromkeys((_WORKLOAD_LABELS, *job_template, (*template, *_WORKLOAD_LABELS))))
+    paths: list[Path] = [_WORKLOAD_LABELS]
+    if subject.kind == "CronJob":
+        paths.append(("spec", "jobTemplate", *_WORKLOAD_LABELS))
+    if template_path:  # a Pod is its own template
+        paths.append((*template_path, *_WORKLOAD_LABELS))
+    return paths
 
 
 def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator[_LabelSet]:
@@ -304,18 +364,19 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
     Objects that have ended or that a controller owns are left out.
     """
     for job in cluster.jobs:
-        if not any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions):
-            yield from _build_label_set("Job", job.metadata)
+        has_ended = any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions)
+        if not has_ended and not job.metadata.owner_references:
+            yield _build_label_set("Job", job.metadata)
     for kind in ("Deployment", "StatefulSet", *filter(is_operated, KINDS)):
         for item in getattr(cluster, FIELDS[kind]):
-            if str(getattr(item, "phase", "")).lower() not in ("completed", "complete", "succeeded", "failed"):
-                yield from _build_label_set(KINDS[kind].kind, item.metadata)
+            has_ended = str(getattr(item, "phase", "")).lower() in ("completed", "complete", "succeeded", "failed")
+            if not has_ended and not item.metadata.owner_references:
+                yield _build_label_set(KINDS[kind].kind, item.metadata)
     for workload in context.workloads:
         if workload.kind == "Pod":
             yield _LabelSet(workload.subject, _WORKLOAD_LABELS, workload.labels)
 
 
-def _build_label_set(kind: str, metadata: ObjectMeta) -> Iterator[_LabelSet]:
-    """Yield the labels of an object that nothing owns."""
-    if not metadata.owner_references:
-        yield _LabelSet(Subject(kind, metadata.name, metadata.namespace), _WORKLOAD_LABELS, metadata.labels)
+def _build_label_set(kind: str, metadata: ObjectMeta) -> _LabelSet:
+    """Build the label set of a cluster's object."""
+    return _LabelSet(Subject(kind, metadata.name, metadata.namespace), _WORKLOAD_LABELS, metadata.labels)

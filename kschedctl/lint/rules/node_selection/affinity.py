@@ -24,7 +24,7 @@ RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 
 
 def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose node selector or required affinity matches no node, proved by a replay.
+    """Find workloads with a node selector or required affinity that matches no node, proved by a replay.
 
     DaemonSets are left out, since they may wait for nodes.
     """
@@ -33,10 +33,8 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
             continue
         if facts.can_never_schedule(workload, (NodeAffinity,)):
-            yield workload.build_problem(
-                find_selection_path(workload),
-                f"none of the {counted(len(facts), 'node')} matches {describe_demands(workload)}",
-            )
+            message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
+            yield workload.build_problem(get_selection_path(workload), message)
 
 
 NA_NO_NODE_MATCHES = Rule(
@@ -44,32 +42,32 @@ NA_NO_NODE_MATCHES = Rule(
     ERROR,
     find_selectors_without_nodes,
     summary="nodeSelector or required node affinity that no node matches",
-    why="The pods stay Pending until such a node joins. Proved by replay.",
-    fix="Correct the labels, or add such nodes",
+    why="The pods stay Pending until a matching node joins. Proved by replay.",
+    fix="Correct the labels, or add matching nodes",
     source=doc.AFFINITY,
     needs_cluster=True,
 )
 
 
 def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads that only one node matches."""
+    """Find serving workloads that only one of several nodes matches, except those that select it by hostname."""
     facts = context.facts
     for workload in context.workloads:
         selected = facts.get_selected_nodes(workload)
-        named = HOSTNAME in workload.spec.node_selector
-        if workload.kind in SERVING_KINDS and len(facts) > 1 and selected.sum() == 1 and not named:
-            yield workload.build_problem(
-                find_selection_path(workload),
-                f"only node {facts.format_node_names(selected)} matches {describe_demands(workload)}",
-            )
+        if workload.kind not in SERVING_KINDS or HOSTNAME in workload.spec.node_selector:
+            continue
+        if len(facts) > 1 and selected.sum() == 1:
+            name = facts.format_node_names(selected)
+            message = f"only node {name} matches {describe_node_conditions(workload)}"
+            yield workload.build_problem(get_selection_path(workload), message)
 
 
 NA_ONE_NODE_MATCHES = Rule(
     "na-one-node-matches",
     WARNING,
     find_selectors_with_one_node,
-    summary="Only one node matches",
-    why="When that node is drained or fails, the pods have nowhere to go.",
+    summary="nodeSelector or required node affinity that only one node matches",
+    why="If that node is drained or fails, the pods fit on no other node.",
     fix="Select a label that several nodes have",
     source=doc.AFFINITY,
     needs_cluster=True,
@@ -77,11 +75,11 @@ NA_ONE_NODE_MATCHES = Rule(
 
 
 def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
-    """Find workloads whose required conditions on node labels exclude each other."""
+    """Find workloads with required conditions on node labels that exclude each other in every alternative."""
     conflicts = [alternative.conditions.conflicts for alternative in list_alternatives(workload.spec)]
     if conflicts and all(conflicts):
-        keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
-        yield workload.build_problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
+        keys = ", ".join(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys))
+        yield workload.build_problem(get_selection_path(workload), f"no node can meet all conditions on {keys}")
 
 
 NA_CONTRADICTION = Rule(
@@ -89,7 +87,7 @@ NA_CONTRADICTION = Rule(
     ERROR,
     for_each_workload(find_contradictory_conditions),
     summary="Required node conditions that contradict each other",
-    why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
+    why="nodeSelector and required node affinity both have to match. No node can meet both, so the pods stay Pending.",
     fix="Remove one of the conditions",
     source=doc.AFFINITY,
 )
@@ -100,8 +98,11 @@ def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
     for path, term in iter_node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             values = expression.values or ()
-            if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
-                message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            if expression.operator not in ("Gt", "Lt") or len(values) != 1:
+                continue
+            (value,) = values
+            if parse_int64(value) is None:
+                message = f"\"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 yield workload.build_problem((*path, "matchExpressions", j, "values"), message)
 
 
@@ -110,27 +111,30 @@ NA_NOT_INTEGER = Rule(
     ERROR,
     for_each_workload(find_non_integer_bounds),
     summary="Gt or Lt with a value that is not an integer",
-    why="The API server takes it, but every attempt to schedule such a pod fails.",
+    why="The API server accepts the value, but every attempt to schedule the pod fails.",
     fix="Write an integer in quotes",
     source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
 )
 
 
 def find_preferences_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find preferred node affinity terms that no node matches."""
+    """Find preferred node affinity terms that no node matches. Invalid terms are left out."""
     facts = context.facts
+    if not len(facts):
+        return
     for workload in context.workloads:
         affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
-        for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+        if affinity is None:
+            continue
+        for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
             try:
                 compiled = compile_preferred_terms((term,))
             except NodeSelectorError:
                 continue
             scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.names, int)
-            if len(facts) and not scores.any():
-                yield workload.build_problem(
-                    ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"
-                )
+            if not scores.any():
+                message = "no node matches, so the preference has no effect"
+                yield workload.build_problem(("affinity", "nodeAffinity", PREFERRED, i), message)
 
 
 NA_PREFERRED_DEAD = Rule(
@@ -146,21 +150,22 @@ NA_PREFERRED_DEAD = Rule(
 
 
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with nodeName, or with a hostname in nodeSelector."""
+    """Find workloads with nodeName, and long-running workloads with a hostname in nodeSelector."""
     waiting_classes = {
         c.metadata.name for c in context.list_all(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
     for workload in context.workloads:
         spec = workload.spec
         if spec.node_name:
-            claims = (claim for _, claim in context.iter_claims(workload) if not claim.spec.volume_name)
-            unbound = next((claim for claim in claims if get_claim_class(claim) in waiting_classes), None)
-            message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
-            if unbound is not None:
-                message += f", and claim {unbound.metadata.name} of class {get_claim_class(unbound)} is never bound"
+            message = f"nodeName {spec.node_name} bypasses the scheduler: room, taints and volumes are not checked"
+            unbound_claims = (claim for _, claim in context.iter_claims(workload) if not claim.spec.volume_name)
+            waiting_claims = (claim for claim in unbound_claims if get_claim_class(claim) in waiting_classes)
+            claim = next(waiting_claims, None)
+            if claim is not None:
+                message += f", and claim {claim.metadata.name} of class {get_claim_class(claim)} is never bound"
             yield workload.build_problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
-            message = f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
+            message = f"pinned to node {spec.node_selector[HOSTNAME]}: if the node fails, no other can run the pods"
             yield workload.build_problem(("nodeSelector", HOSTNAME), message)
 
 
@@ -171,19 +176,17 @@ NA_NODE_NAME_PIN = Rule(
     summary="Pods pinned to one node by name",
     why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
     "never bind. A hostname in nodeSelector ties the workload to one node.",
-    fix="Select nodes by a label that several of them share",
+    fix="Select nodes by a label that several nodes share",
     source=f"{doc.AFFINITY}#nodename",
 )
 
 
 def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
-    """Find nodeSelector labels that are meant to isolate pods and that kubelets may set themselves."""
+    """Find labels in nodeSelector that seem to isolate pods although kubelets may set them themselves."""
     for key in workload.spec.node_selector:
-        name = key.lower()
-        if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
-            yield workload.build_problem(
-                ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
-            )
+        if any(word in key.lower() for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
+            message = f"a compromised kubelet may give its node the label {key}"
+            yield workload.build_problem(("nodeSelector", key), message)
 
 
 NA_KUBELET_SETTABLE_LABEL = Rule(
@@ -197,15 +200,17 @@ NA_KUBELET_SETTABLE_LABEL = Rule(
 )
 
 
-def find_selection_path(workload: Workload) -> Path:
-    """Return the path of the required node affinity terms, or of nodeSelector if there are none."""
+def get_selection_path(workload: Workload) -> Path:
+    """Return the path of the required node affinity terms, or of nodeSelector if there is no required affinity."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return NODE_TERMS if required is not None else ("nodeSelector",)
 
 
-def describe_demands(workload: Workload) -> str:
-    """Return the node labels that a workload asks for, as a short list."""
-    keys = dict.fromkeys(key for way in list_alternatives(workload.spec) for key in way.conditions.by_key)
-    shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
-    return ", ".join(shown) or "its node affinity"
+def describe_node_conditions(workload: Workload) -> str:
+    """List the node labels that a workload requires, with the values of those in its nodeSelector."""
+    node_selector = workload.spec.node_selector
+    alternatives = list_alternatives(workload.spec)
+    keys = dict.fromkeys(key for alternative in alternatives for key in alternative.conditions.by_key)
+    labels = [f"{key}={node_selector[key]}" if key in node_selector else key for key in keys]
+    return ", ".join(labels) or "its node affinity"

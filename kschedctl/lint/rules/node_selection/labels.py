@@ -23,7 +23,7 @@ from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
-from kschedctl.lint.rules.node_selection.affinity import find_selection_path
+from kschedctl.lint.rules.node_selection.affinity import get_selection_path
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 _LABELS_BY_DOMAIN = {
@@ -42,13 +42,15 @@ _LABELS_BY_DOMAIN = {
     "cloud.google.com": ("gke-nodepool", "gke-spot", "gke-accelerator", "gke-preemptible", "compute-class"),
     "kubernetes.azure.com": ("agentpool", "mode", "scalesetpriority", "os-sku", "accelerator"),
 }
-"""The known node labels of each domain."""
+"""Domain -> the names of its known node labels."""
 _SIMILAR_LABELS = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
 """Labels of distributions and installers that only look like misspellings of Kubernetes' labels."""
 _LABEL_BY_NAME = {
-    name: f"{domain}/{name}" for domain, names in list(_LABELS_BY_DOMAIN.items())[:3][::-1] for name in names
+    name: f"{domain}/{name}"
+    for domain in ("node.kubernetes.io", "topology.kubernetes.io", "kubernetes.io")
+    for name in _LABELS_BY_DOMAIN[domain]
 }
-"""Kubernetes' own label with each name, whatever domain is written before it."""
+"""Name of a label without its domain -> Kubernetes' own label of this name."""
 _KUBERNETES_DOMAIN = "kubernetes.io"
 _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 """Labels and values that nearly every node has."""
@@ -61,14 +63,15 @@ def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
         for path, key in iter_node_label_keys(workload):
             if key in MISTAKEN_LABELS and path[-1] == "topologyKey":
                 continue  # ts-wrong-hostname-key reports it
-            meant = find_meant_label(key)
-            if not meant and key not in pool_labels:
-                meant = find_similar_name(key, pool_labels)
-            if meant:
-                yield workload.build_problem(path, f"no node has the label {key}", f"Write {meant}")
+            similar_label = find_similar_known_label(key)
+            if not similar_label and key not in pool_labels:
+                similar_label = find_similar_name(key, pool_labels)
+            if similar_label:
+                yield workload.build_problem(path, f"no node has the label {key}", f"Write {similar_label}")
     for subject, path, key in _iter_other_label_keys(context):
-        if meant := find_meant_label(key):
-            yield subject.build_problem(path, f"no node has the label {key}", f"Write {meant}")
+        similar_label = find_similar_known_label(key)
+        if similar_label:
+            yield subject.build_problem(path, f"no node has the label {key}", f"Write {similar_label}")
 
 
 LB_MISSPELT = Rule(
@@ -76,7 +79,7 @@ LB_MISSPELT = Rule(
     WARNING,
     find_misspelt_node_labels,
     summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-    why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
+    why="No node has the label: requirements keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
 )
@@ -96,31 +99,40 @@ def _iter_other_label_keys(context: LintContext) -> Iterator[tuple[Subject, Path
 
 
 @lru_cache(maxsize=4096)
-def find_meant_label(key: str) -> str:
-    """Return the well-known node label that a key is similar to, or "" if the key is known or may be custom."""
+def find_similar_known_label(key: str) -> str:
+    """Find the well-known node label that a key is a misspelling of, or return "" if the key is known or may be custom.
+
+    Either the name or the domain may be misspelt, or the domain may be another one of Kubernetes.
+    """
     domain, _, name = key.rpartition("/")
     if key in _SIMILAR_LABELS or name in _LABELS_BY_DOMAIN.get(domain, ()):
         return ""
     if key in MISTAKEN_LABELS:
         return MISTAKEN_LABELS[key]
     if domain in _LABELS_BY_DOMAIN:
-        if similar_name := find_similar_name(name, _LABELS_BY_DOMAIN[domain]):
-            return f"{domain}/{similar_name}"
-        return _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
-    domains = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
-    if similar_domain := find_similar_name(domain, domains):
-        return f"{similar_domain}/{name}"
-    return _LABEL_BY_NAME.get(name, "") if domain.endswith("." + _KUBERNETES_DOMAIN) else ""
+        similar_name = find_similar_name(name, _LABELS_BY_DOMAIN[domain])
+        similar_label = f"{domain}/{similar_name}" if similar_name else ""
+    else:
+        domains_with_name = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
+        similar_domain = find_similar_name(domain, domains_with_name)
+        similar_label = f"{similar_domain}/{name}" if similar_domain else ""
+    is_kubernetes_domain = domain == _KUBERNETES_DOMAIN or domain.endswith(f".{_KUBERNETES_DOMAIN}")
+    if not similar_label and is_kubernetes_domain:
+        return _LABEL_BY_NAME.get(name, "")
+    return similar_label
 
 
 def find_ored_terms(workload: Workload) -> Iterator[Problem]:
-    """Find node selector terms that nearly every node meets, so that the terms beside them have no effect."""
+    """Find a node selector term that nearly every node meets, so that other terms by other labels have no effect."""
     terms = get_required_node_terms(workload)
-    unselective = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
-    selective = [term for i, term in enumerate(terms) if i not in unselective]
-    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in selective):
-        message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
-        yield workload.build_problem((*NODE_TERMS, unselective[0]), message)
+    unselective_indices = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
+    if not unselective_indices:
+        return
+    first = unselective_indices[0]
+    selective_terms = [term for i, term in enumerate(terms) if i not in unselective_indices]
+    if any(_list_keys(term).isdisjoint(_list_keys(terms[first])) for term in selective_terms):
+        message = "terms are alternatives: nearly every node meets this one, so the other terms have no effect"
+        yield workload.build_problem((*NODE_TERMS, first), message)
 
 
 NA_TERMS_ORED = Rule(
@@ -128,23 +140,23 @@ NA_TERMS_ORED = Rule(
     NOTE,
     for_each_workload(find_ored_terms),
     summary="Node selector terms that were meant to be combined",
-    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
+    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others useless.",
     fix="Put all matchExpressions into one term",
     source=doc.AFFINITY,
 )
 
 
 def _list_keys(term: NodeSelectorTerm) -> set[str]:
-    """Return the labels that a term names."""
+    """Return the keys of the labels in a term."""
     return {expression.key for expression in term.match_expressions}
 
 
 def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
-    """Return whether a term only asks for labels that nearly every node has."""
+    """Return whether a term requires nothing but labels that nearly every node has."""
     if not term.match_expressions or term.match_fields:
         return False
     for expression in term.match_expressions:
-        first_value = (expression.values or ("",))[0]
+        first_value = expression.values[0] if expression.values else ""
         if expression.operator != "In" or (expression.key, first_value) not in _COMMON_LABELS:
             return False
     return True
@@ -153,7 +165,7 @@ def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
 _ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
 """The values of GOARCH that kubelets are built for."""
 _OPERATING_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
-"""Operating systems of nodes, virtual nodes included."""
+"""Operating systems of nodes, including virtual nodes."""
 KNOWN_VALUES: dict[str, tuple[str, ...]] = {
     ARCH: _ARCHITECTURES,
     OS: _OPERATING_SYSTEMS,
@@ -162,9 +174,9 @@ KNOWN_VALUES: dict[str, tuple[str, ...]] = {
     "kubernetes.azure.com/mode": ("system", "user"),
     "kubernetes.azure.com/scalesetpriority": ("spot", "regular"),
 }
-"""All values that a label can have."""
+"""Label -> all values that it can have."""
 _STANDARD_LABELS = (ARCH, OS)
-"""Labels for which providers have no values of their own."""
+"""Labels for which providers do not define further values."""
 _ALIASES = {
     **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "amd", "amd_64", "intel", "intel64"), "amd64"),
     **dict.fromkeys(("aarch64", "arm_64", "arm64v8", "arm64/v8", "armv8", "graviton"), "arm64"),
@@ -174,7 +186,7 @@ _ALIASES = {
     **dict.fromkeys(("ubuntu", "debian", "rhel", "bottlerocket", "al2", "al2023", "gnu/linux"), "linux"),
     **dict.fromkeys(("ondemand", "on_demand"), "on-demand"),
 }
-"""Other names in lower case, each with the value of the label."""
+"""Another name in lower case -> the value of the label."""
 
 
 class _Requirement(NamedTuple):
@@ -198,20 +210,22 @@ class _WrongValue(NamedTuple):
 
 def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
     """Find values of well-known node labels that no node has, and misspelt names of NodePools."""
-    pools = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
+    pool_names = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_requirements(workload):
             if requirement.key == _POOL_LABEL:
-                wrong_values = _find_misspelt_pool_names(requirement, pools)
+                wrong_values = _find_misspelt_pool_names(requirement, pool_names)
             else:
                 wrong_values = _find_impossible_values(requirement)
-            yield from (workload.build_problem(*wrong_value) for wrong_value in wrong_values)
+            for wrong in wrong_values:
+                yield workload.build_problem(wrong.path, wrong.message, wrong.fix, wrong.replacement)
     for subject, pool in context.list_linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
-            at: Path = ("spec", "template", "spec", "requirements", i, "values")
-            values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
+            path: Path = ("spec", "template", "spec", "requirements", i, "values")
+            values = tuple(((*path, j), str(value)) for j, value in enumerate(declared.values))
             requirement = _Requirement(declared.key, declared.operator, values)
-            yield from (subject.build_problem(*wrong_value) for wrong_value in _find_impossible_values(requirement))
+            for wrong in _find_impossible_values(requirement):
+                yield subject.build_problem(wrong.path, wrong.message, wrong.fix, wrong.replacement)
 
 
 NA_UNKNOWN_VALUE = Rule(
@@ -219,7 +233,7 @@ NA_UNKNOWN_VALUE = Rule(
     WARNING,
     find_impossible_label_values,
     summary="A value that a well-known node label never has",
-    why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
+    why="No node has the value: requirements keep pods Pending, and preferences and exclusions have no effect.",
     fix="Correct the value",
     source=doc.LABELS,
     safe_fix=replace_value,
@@ -230,59 +244,67 @@ _POOL_LABEL = "karpenter.sh/nodepool"
 
 
 def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
-    """Yield the requirements of a pod's nodeSelector and node affinity, preferences included."""
+    """Yield the requirements of a pod's nodeSelector and of its required and preferred node affinity."""
     for key, value in workload.spec.node_selector.items():
-        yield _Requirement(key, "In", ((("nodeSelector", key), value),))
-    for at, term in iter_node_terms(workload):
+        value_with_path = (("nodeSelector", key), value)
+        yield _Requirement(key, "In", (value_with_path,))
+    for term_path, term in iter_node_terms(workload):
         for i, expression in enumerate(term.match_expressions):
-            path: Path = (*at, "matchExpressions", i, "values")
+            path: Path = (*term_path, "matchExpressions", i, "values")
             values = tuple(((*path, j), value) for j, value in enumerate(expression.values or ()))
             yield _Requirement(expression.key, expression.operator, values)
 
 
 def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
-    """Yield the values of a well-known label that no node has, unless the value that was meant is listed, too."""
+    """Yield the values of a well-known label that no node has, unless the requirement also lists the correct value.
+
+    Values that look like nothing known are only wrong for labels without further values of providers.
+    """
     key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
     known_values = KNOWN_VALUES.get(key, ())
     if not known_values or requirement.operator not in ("In", "NotIn"):
         return
-    written = {value for _, value in requirement.values}
+    listed_values = {value for _, value in requirement.values}
     for path, value in requirement.values:
         if value in known_values:
             continue
-        meant = _find_meant_value(value, known_values)
-        if meant in written or (not meant and key not in _STANDARD_LABELS):
+        correct_value = _find_correct_value(value, known_values)
+        if correct_value in listed_values or (not correct_value and key not in _STANDARD_LABELS):
             continue
-        fix = f"Write {meant}" if meant else f"Write one of {', '.join(known_values[:3])}"
-        yield _WrongValue(path, f"{requirement.key} is never {value or 'empty'} on a node", fix, meant)
+        message = f"no node has {requirement.key}={value}"
+        fix = f"Write {correct_value}" if correct_value else f"Write one of {', '.join(known_values[:3])}"
+        yield _WrongValue(path, message, fix, correct_value)
 
 
-def _find_meant_value(value: str, known_values: tuple[str, ...]) -> str:
-    """Return the known value that a value is an alias or a misspelling of, or ""."""
+def _find_correct_value(value: str, known_values: tuple[str, ...]) -> str:
+    """Find the known value that a value is an alias or a misspelling of, or return ""."""
     alias = _ALIASES.get(value.lower(), "")
     return alias if alias in known_values else find_similar_name(value, known_values)
 
 
-def _find_misspelt_pool_names(requirement: _Requirement, pools: Collection[str]) -> Iterator[_WrongValue]:
-    """Yield the names of NodePools that do not exist but are similar to one of `pools`."""
+def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[str]) -> Iterator[_WrongValue]:
+    """Yield the names of NodePools that do not exist but are similar to one of `pool_names`."""
     for path, value in requirement.values:
-        if meant := find_similar_name(value, pools) if value not in pools else "":
-            yield _WrongValue(path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}", meant)
+        similar_name = "" if value in pool_names else find_similar_name(value, pool_names)
+        if similar_name:
+            message = f'NodePool "{value}" does not exist, but "{similar_name}" does'
+            yield _WrongValue(path, message, f"Write {similar_name}", similar_name)
 
 
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
-    """Find workloads whose operating system is not that of the nodes that they may go to."""
-    field, name = _find_pod_os(workload)
-    if name not in _OPERATING_SYSTEMS:
+    """Find workloads for another operating system than their nodes', and Windows pods that do not select nodes."""
+    field, pod_os = _find_pod_os(workload)
+    if pod_os not in _OPERATING_SYSTEMS:
         return
     conditions = [alternative.conditions.by_key.get(OS) for alternative in list_alternatives(workload.spec)]
-    allowed = [values.allowed for values in conditions if values is not None and values.allowed is not None]
-    if allowed and not any(name in values for values in allowed):
-        systems = ", ".join(sorted({value for values in allowed for value in values}))
-        message = f"{field} says {name}, but the pods go to {systems} nodes only: the kubelet refuses them there"
-        yield workload.build_problem(find_selection_path(workload), message)
-    elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
-        yield workload.build_problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
+    allowed_sets = [values.allowed for values in conditions if values is not None and values.allowed is not None]
+    if allowed_sets and not any(pod_os in allowed for allowed in allowed_sets):
+        systems = ", ".join(sorted({system for allowed in allowed_sets for system in allowed}))
+        message = f"{field} is for {pod_os}, but the pods select {systems} nodes, where the kubelet rejects them"
+        yield workload.build_problem(get_selection_path(workload), message)
+    elif pod_os == "windows" and field == _OS_NAME and not allowed_sets and not workload.spec.node_name:
+        message = "the scheduler ignores spec.os, so the pods may be placed on linux nodes"
+        yield workload.build_problem(("os", "name"), message)
 
 
 NA_OS_MISMATCH = Rule(
@@ -290,7 +312,7 @@ NA_OS_MISMATCH = Rule(
     ERROR,
     for_each_workload(find_os_mismatches),
     summary="Pods whose operating system differs from that of their nodes",
-    why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
+    why="The scheduler ignores spec.os and places the pods by labels alone, and the kubelet rejects them.",
     fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
     source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
 )
@@ -300,12 +322,12 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Return the field that names the operating system of the pods, and the system, or two empty strings."""
+    """Find the field that implies the operating system of the pods. Return the field and the system, or ("", "")."""
     spec = workload.written_spec
-    system = field_at(spec, "os", "name")
-    if isinstance(system, str):
-        return _OS_NAME, system
-    for holder in (spec, *array_at(spec, "containers")):
-        if field_at(holder, "securityContext", "windowsOptions"):
+    name = field_at(spec, "os", "name")
+    if isinstance(name, str):
+        return _OS_NAME, name
+    for pod_or_container in (spec, *array_at(spec, "containers")):
+        if field_at(pod_or_container, "securityContext", "windowsOptions"):
             return _WINDOWS_OPTIONS, "windows"
     return "", ""

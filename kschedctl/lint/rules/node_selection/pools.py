@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.node_requirements import Conditions, list_alternatives, to_requirements
+from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rule import WARNING, Rule
-from kschedctl.lint.rules.node_selection.affinity import describe_demands, find_selection_path
+from kschedctl.lint.rules.node_selection.affinity import describe_node_conditions, get_selection_path
 from kschedctl.text.counts import counted
 
 _KARPENTER_PREFIXES = ("karpenter.sh/", "karpenter.k8s.")
@@ -23,17 +23,19 @@ HEALTHY_STATUS = {
     "PIDPressure": "False",
     "NetworkUnavailable": "False",
 }
-"""The status that each condition of a healthy node has."""
+"""Type of a condition -> its status on a healthy node."""
 
 
 def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
     """Find workloads that select nodes of NodePools although no NodePool can create nodes for them.
 
-    DaemonSets are left out, as they run on the nodes that exist, and so are workloads that present nodes suit.
+    DaemonSets are left out, as they run on the nodes that exist, and so are workloads that may use an existing node.
     """
     pools = context.list_linted(WrittenNodePool)
-    pool_keys = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
-    for workload in context.workloads if pools else ():
+    if not pools:
+        return
+    pool_keys = {key for _, pool in pools for key in _list_declared_keys(pool)}
+    for workload in context.workloads:
         keys = {key for alternative in list_alternatives(workload.spec) for key in alternative.conditions.by_key}
         selects_pool_nodes = any(key in pool_keys or key.startswith(_KARPENTER_PREFIXES) for key in keys)
         if not selects_pool_nodes or workload.kind == "DaemonSet":
@@ -42,10 +44,8 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
             continue
         if not any(_can_pool_serve(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
-            yield workload.build_problem(
-                find_selection_path(workload),
-                f"no NodePool ({names}) can make a node that meets {describe_demands(workload)}",
-            )
+            message = f"no NodePool ({names}) can create a node that meets {describe_node_conditions(workload)}"
+            yield workload.build_problem(get_selection_path(workload), message)
 
 
 NA_NODEPOOL_IMPOSSIBLE = Rule(
@@ -54,54 +54,70 @@ NA_NODEPOOL_IMPOSSIBLE = Rule(
     find_pods_without_node_pool,
     summary="No Karpenter NodePool can provide the required nodes",
     why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked for pods "
-    "that select a label of Karpenter's, or of the NodePools among the manifests.",
-    fix="Correct the labels or tolerations, or let a NodePool offer them",
+    "that select a label of Karpenter, or of the NodePools among the manifests.",
+    fix="Correct the labels or tolerations, or add the labels to a NodePool",
     source="https://karpenter.sh/docs/concepts/scheduling/",
 )
 
 
+def _list_declared_keys(pool: WrittenNodePool) -> set[str]:
+    """Return the label keys that a NodePool declares in its labels and requirements."""
+    return {*pool.labels, *(requirement.key for requirement in pool.requirements)}
+
+
 def _can_pool_serve(pool: WrittenNodePool, workload: Workload) -> bool:
-    """Return whether the NodePool can create a node whose taints and labels suit the workload."""
+    """Return whether the NodePool can create a node with taints and labels that suit the workload."""
     taints = pool.spec.template.spec.taints
     if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
-    declared_keys = {*pool.labels, *(requirement.key for requirement in pool.requirements)}
-    offered = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
-    alternatives = list_alternatives(workload.spec)
-    return any(_can_pool_meet(offered, alternative.conditions, declared_keys) for alternative in alternatives)
+    declared_keys = _list_declared_keys(pool)
+    pool_conditions = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
+    return any(
+        all(
+            _can_pool_meet(values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _is_known(key))
+            for key, values in alternative.conditions.by_key.items()
+        )
+        for alternative in list_alternatives(workload.spec)
+    )
 
 
-def _can_pool_meet(pool: Conditions, conditions: Conditions, declared_keys: set[str]) -> bool:
-    """Return whether a node of the pool can meet the conditions."""
-    for key, values in conditions.by_key.items():
-        if key not in declared_keys and not any(domain in key for domain in WELL_KNOWN_DOMAINS):
-            if values.requires_label or values.present:
-                return False
-            continue
-        offered = pool.by_key.get(key)
-        if offered is None:
-            continue
-        if values.present is False:
-            return False
-        allowed_sets = [v.allowed for v in (offered, values) if v.allowed is not None]
-        if not allowed_sets:
-            continue
-        common = frozenset.intersection(*allowed_sets) - offered.excluded - values.excluded
-        if not any(offered.is_in_bounds(value) and values.is_in_bounds(value) for value in common):
-            return False
-    return True
+def _is_known(key: str) -> bool:
+    """Return whether nodes of a pool may have a label that the pool does not declare."""
+    return any(domain in key for domain in WELL_KNOWN_DOMAINS)
+
+
+def _can_pool_meet(needed: AllowedValues, offered: AllowedValues | None, *, is_declared: bool) -> bool:
+    """Return whether a node of a pool can have a value that is needed for a label.
+
+    ``offered`` are the values that the pool allows, or None for any. Without ``is_declared``, nodes lack the label.
+    """
+    if not is_declared:
+        return not needed.requires_label and not needed.present
+    if offered is None:
+        return True
+    if needed.present is False:
+        return False
+    allowed_sets = [values.allowed for values in (offered, needed) if values.allowed is not None]
+    if not allowed_sets:
+        return True
+    common_values = frozenset.intersection(*allowed_sets) - offered.excluded - needed.excluded
+    return any(offered.is_in_bounds(value) and needed.is_in_bounds(value) for value in common_values)
 
 
 def find_unhealthy_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find nodes that are not ready or under pressure, grouped by condition."""
+    """Find nodes that are not ready or under pressure, one problem per condition at its first node.
+
+    Conditions without a status and unknown conditions do not count.
+    """
     assert context.cluster is not None
-    nodes_in_state: dict[str, list[str]] = {}
+    names_by_state: dict[str, list[str]] = {}
     for node in context.cluster.nodes:
         for condition in node.status.conditions:
-            if condition.status not in ("", HEALTHY_STATUS.get(condition.type, condition.status)):
+            healthy_status = HEALTHY_STATUS.get(condition.type)
+            if condition.status and healthy_status and condition.status != healthy_status:
                 state = f"{condition.type} is {condition.status}"
-                nodes_in_state.setdefault(state, []).append(node.metadata.name)
-    for state, names in nodes_in_state.items():
+                names_by_state.setdefault(state, []).append(node.metadata.name)
+    for state, names in names_by_state.items():
         message = f"{state} on {len(names):,} of {counted(len(context.cluster.nodes), 'node')}: {join_names(names)}"
         yield Subject("Node", names[0]).build_problem(("status", "conditions"), message)
 
@@ -110,8 +126,8 @@ ND_NOT_READY = Rule(
     "nd-not-ready",
     WARNING,
     find_unhealthy_nodes,
-    summary="Nodes that are not ready, or under pressure",
-    why="They take no new pods, and those that run there may be evicted: there is less room than it seems.",
+    summary="Nodes that are not ready or under pressure",
+    why="They accept no new pods, and their pods may be evicted: there is less room than it seems.",
     fix="Repair the nodes, or remove them",
     source=f"{doc.TAINTS}#taint-nodes-by-condition",
     needs_cluster=True,

@@ -11,6 +11,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.text.counts import agreeing
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
@@ -22,9 +23,8 @@ PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, apart from the system's own."""
     for subject, priority_class in context.list_linted(PriorityClass):
-        if priority_class.value > HIGHEST_USER_DEFINABLE and not priority_class.metadata.name.startswith(
-            RESERVED_PREFIX
-        ):
+        is_reserved = priority_class.metadata.name.startswith(RESERVED_PREFIX)
+        if priority_class.value > HIGHEST_USER_DEFINABLE and not is_reserved:
             yield subject.build_problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
 
 
@@ -33,20 +33,19 @@ PC_VALUE_OVER_1E9 = Rule(
     ERROR,
     find_values_over_1e9,
     summary="PriorityClass value above 1,000,000,000",
-    why="The API server refuses the class: higher values are kept for the system's own classes.",
+    why="The API server refuses the class: higher values are reserved for the system's own classes.",
     fix="Choose a value of at most 1000000000",
     source=doc.PRIORITY,
 )
 
 
 def find_reserved_names(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses with a system- name that are not the system's own."""
-    system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
+    """Find PriorityClasses with a name that begins with system- and that are not the system's own."""
+    system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
     for subject, priority_class in context.list_linted(PriorityClass):
         name = priority_class.metadata.name
-        if name.startswith(RESERVED_PREFIX) and (
-            (name, priority_class.value) not in system or priority_class.global_default
-        ):
+        is_system_class = (name, priority_class.value) in system_classes and not priority_class.global_default
+        if name.startswith(RESERVED_PREFIX) and not is_system_class:
             yield subject.build_problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
@@ -55,21 +54,25 @@ PC_SYSTEM_PREFIX = Rule(
     ERROR,
     find_reserved_names,
     summary="PriorityClass name that begins with system-",
-    why="The prefix is reserved: the API server refuses every such class but its own two.",
+    why="The prefix is reserved: the API server refuses every such class except its own two.",
     fix="Give the class another name",
     source=doc.PRIORITY,
 )
 
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that are the global default although another one is, too."""
+    """Find PriorityClasses that are the global default together with another class of the same cluster."""
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
     for subject, priority_class in context.list_linted(PriorityClass):
-        coexisting = context.list_coexisting(subject, defaults) if priority_class.global_default else []
-        names = sorted({c.metadata.name for c in coexisting})
+        if not priority_class.global_default:
+            continue
+        coexisting_defaults = context.list_coexisting(subject, defaults)
+        names = sorted({c.metadata.name for c in coexisting_defaults})
         if len(names) > 1:
-            wins = min(coexisting, key=lambda c: c.value).metadata.name
-            message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
+            lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
+            message = (
+                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest} would apply as the lowest"
+            )
             yield subject.build_problem(("globalDefault",), message)
 
 
@@ -78,26 +81,27 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
     ERROR,
     find_several_global_defaults,
     summary="More than one PriorityClass is the global default",
-    why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
+    why="Admission refuses the second one; if a race let both in, the one with the lowest value silently applies.",
     fix="Set globalDefault: true on one class only",
     source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
 )
 
 
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
-    """Find global defaults whose value no other class exceeds."""
+    """Find global defaults with a value that no other class exceeds, apart from the system's classes."""
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, priority_class in context.list_linted(PriorityClass):
-        coexisting = context.list_coexisting(subject, classes) if priority_class.global_default else []
-        other_values = [c.value for c in coexisting if not c.global_default]
+        if not priority_class.global_default:
+            continue
+        other_values = [c.value for c in context.list_coexisting(subject, classes) if not c.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
         only_placeholders = priority_class.value <= 0 and all(value < 0 for value in other_values)
         if not only_placeholders:
-            highest = max(other_values)
             message = (
-                f"pods that name no class get {priority_class.value:,}, no class gives more (the highest: {highest:,})"
+                f"pods without a class get priority {priority_class.value:,}, but the highest other class has only "
+                f"{max(other_values):,}"
             )
             yield subject.build_problem(("globalDefault",), message)
 
@@ -107,24 +111,29 @@ PC_GLOBAL_DEFAULT_HIGH = Rule(
     WARNING,
     find_highest_global_default,
     summary="The global default outranks all other classes",
-    why="Pods without a class are scheduled before, and may preempt, those with one.",
-    fix="Give the global default a value below that of the classes for important pods",
+    why="Pods without a class are scheduled before pods with a class, and may preempt them.",
+    fix="Give the global default a lower value than the classes for important pods",
     source=doc.PRIORITY,
 )
 
 
 def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses with the same value as another class, each pair once."""
-    by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
+    """Find PriorityClasses with the same value as another class.
+
+    Classes with the same value are reported once, at the first linted one by name.
+    """
+    items_by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for item in context.list_all_items(PriorityClass):
-        by_value.setdefault(item.value.value, []).append(item)
+        items_by_value.setdefault(item.value.value, []).append(item)
     for subject, priority_class in context.list_linted(PriorityClass):
-        same_value = [i for i in by_value[priority_class.value] if context.variants.can_coexist(subject, i.subject)]
-        other_names = sorted({item.subject.name for item in same_value} - {subject.name})
-        reported = any(item.subject.location and item.subject.name < subject.name for item in same_value)
-        if other_names and not reported:
-            message = f"{priority_class.value:,} is also the value of {', '.join(other_names)}"
-            yield subject.build_problem(("value",), message)
+        equal_items = [
+            item for item in items_by_value[priority_class.value] if context.variants.can_coexist(subject, item.subject)
+        ]
+        other_names = sorted({item.subject.name for item in equal_items} - {subject.name})
+        is_reported = any(item.subject.location and item.subject.name < subject.name for item in equal_items)
+        if other_names and not is_reported:
+            message = f"{', '.join(other_names)} {agreeing(len(other_names), 'has', 'have')} the same value"
+            yield subject.build_problem(("value",), f"{message}, {priority_class.value:,}")
 
 
 PC_DUPLICATE_VALUE = Rule(
@@ -142,13 +151,14 @@ PC_DUPLICATE_VALUE = Rule(
 def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses without a description.
 
-    Finds nothing in a cluster whose classes all have none, as snapshots may leave descriptions out.
+    Finds nothing in a cluster in which no class has a description, as snapshots may leave descriptions out.
     """
     classes = context.list_linted(PriorityClass)
-    recorded = any(subject.document or priority_class.description for subject, priority_class in classes)
-    for subject, priority_class in classes if recorded else ():
+    if not any(subject.document or priority_class.description for subject, priority_class in classes):
+        return
+    for subject, priority_class in classes:
         if not priority_class.description and not priority_class.metadata.name.startswith(RESERVED_PREFIX):
-            yield subject.build_problem((), "no description says which pods should use it")
+            yield subject.build_problem((), "it has no description of which pods should use it")
 
 
 PC_NO_DESCRIPTION = Rule(
@@ -157,28 +167,31 @@ PC_NO_DESCRIPTION = Rule(
     find_classes_without_description,
     summary="PriorityClass without a description",
     why="Users cannot tell when to use it.",
-    fix="Say in description which pods should use the class",
+    fix="Describe in description which pods should use the class",
     source=doc.PRIORITY,
     profile=RuleProfile.STRICT,
 )
 
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
-    """Find classes with preemptionPolicy Never whose name or description suggests preemption."""
+    """Find classes with preemptionPolicy Never and a name or description that suggests preemption."""
     for subject, priority_class in context.list_linted(PriorityClass):
+        if priority_class.preemption_policy != "Never":
+            continue
         text = f"{priority_class.metadata.name} {priority_class.description}".lower()
-        words = [word for word in PREEMPTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
-        if priority_class.preemption_policy == "Never" and words:
-            message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
-            yield subject.build_problem(("preemptionPolicy",), message)
+        for word in PREEMPTING_WORDS:
+            if word in text and not any(negation + word in text for negation in _NEGATIONS):
+                message = f'described as "{word}", but with preemptionPolicy Never its pods preempt no others'
+                yield subject.build_problem(("preemptionPolicy",), message)
+                break
 
 
 PC_NEVER_BUT_URGENT = Rule(
     "pc-never-but-urgent",
     NOTE,
     find_urgent_classes_without_preemption,
-    summary="preemptionPolicy Never on a class whose name or description promises preemption",
-    why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
-    fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
+    summary="preemptionPolicy Never on a class whose name or description suggests preemption",
+    why="Its pods go to the head of the queue but wait, with growing backoff, until other pods leave.",
+    fix="Remove preemptionPolicy: Never, or make clear in name and description that the class does not preempt",
     source=f"{doc.PRIORITY}#non-preempting-priority-class",
 )

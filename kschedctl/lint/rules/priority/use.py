@@ -21,21 +21,24 @@ SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
 
 
 def _are_classes_known(context: LintContext) -> bool:
-    """Return whether PriorityClasses were read. Every cluster has some, so none at all means that none were read."""
+    """Return whether all PriorityClasses are known. Every cluster has some, so if there are none, none were read."""
     return bool(context.list_all(PriorityClass)) and context.are_all_read("PriorityClass")
 
 
 def find_missing_classes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose priorityClassName does not exist."""
+    """Find workloads with the name of a PriorityClass that does not exist.
+
+    If not all classes are known, only names that begin with system- are reported.
+    """
     are_classes_known = _are_classes_known(context)
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
         if name and name not in context.priority_classes and (are_classes_known or is_reserved):
-            meant = find_similar_name(name, context.priority_classes)
-            yield workload.build_problem(
-                ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
-            )
+            similar_name = find_similar_name(name, context.priority_classes)
+            message = f'PriorityClass "{name}" does not exist'
+            fix = f"Write {similar_name}" if similar_name else ""
+            yield workload.build_problem(("priorityClassName",), message, fix)
 
 
 PC_MISSING = Rule(
@@ -43,38 +46,40 @@ PC_MISSING = Rule(
     ERROR,
     find_missing_classes,
     summary="priorityClassName of a class that does not exist",
-    why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
-    "some PriorityClass is known, of the cluster or among the manifests.",
+    why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked if some PriorityClass is "
+    "known from the cluster or the manifests.",
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )
 
 
 def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads without a class in namespaces where others have one above 0."""
+    """Find serving workloads without a class in namespaces in which others have a class above 0.
+
+    Finds nothing if there is a global default, or if not all classes are known.
+    """
     classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    serving = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
     if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
-    uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
+    serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
+    uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving_workloads}
     pods = context.cluster.pods if context.cluster else ()
     uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
     classes_above_zero = {c.metadata.name for c in classes if c.value > 0}
-    namespaces = {namespace for namespace, name in uses if name in classes_above_zero}
-    for workload in serving:
+    namespaces_with_class = {namespace for namespace, name in uses if name in classes_above_zero}
+    for workload in serving_workloads:
         spec = workload.spec
-        if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
-            yield workload.build_problem(
-                (), "no priorityClassName and no global default: its pods are the first victims"
-            )
+        if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces_with_class:
+            message = "no priorityClassName and no global default, so its pods are the first to be preempted"
+            yield workload.build_problem((), message)
 
 
 PC_NOT_SET = Rule(
     "pc-not-set",
     NOTE,
     find_workloads_without_class,
-    summary="No PriorityClass where others in the namespace have one",
-    why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
+    summary="No PriorityClass although others in the namespace have one",
+    why="Pods without a class have priority 0 and are preempted first when pods of a class with a value above 0 "
     "need room.",
     fix="Set priorityClassName",
     source=doc.PRIORITY,
@@ -92,9 +97,8 @@ def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Probl
         return
     is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
     if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
-        yield workload.build_problem(
-            ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
-        )
+        message = f"with {name} in namespace {namespace}, its pods preempt all others"
+        yield workload.build_problem(("priorityClassName",), message)
 
 
 PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
@@ -102,7 +106,7 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
     NOTE,
     for_each_workload(find_system_classes_in_user_namespaces),
     summary="A system-*-critical class outside system namespaces",
-    why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
+    why="With a priority of 2,000,000,000, the pods preempt everything else, including ingress and monitoring.",
     fix="Use your own class with a value of at most 1000000000",
     source=doc.PRIORITY,
     once_per_namespace=True,
@@ -110,7 +114,7 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
 
 
 def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that running pods have and that no longer exist."""
+    """Find PriorityClasses that running pods use and that no longer exist, each at its first pod."""
     assert context.cluster is not None
     if not _are_classes_known(context):
         return
@@ -125,8 +129,8 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
         pod = first_pods[name]
         subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
         message = (
-            f'PriorityClass "{name}" is gone, but {counted(count, "running pod")} {agreeing(count, "has", "have")} it: '
-            "new ones will be refused"
+            f'PriorityClass "{name}" does not exist any more, but {counted(count, "running pod")} '
+            f"{agreeing(count, 'uses', 'use')} it; replacements will be denied"
         )
         yield subject.build_problem(("spec", "priorityClassName"), message)
 
@@ -136,8 +140,8 @@ PC_DELETED_IN_USE = Rule(
     ERROR,
     find_deleted_classes_in_use,
     summary="Running pods of a PriorityClass that was deleted",
-    why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
-    fix="Create the class again, or move the workloads to another one",
+    why="Running pods keep their priority, but every new pod with the class is denied, so lost pods are not replaced.",
+    fix="Create the class again, or move the workloads to another class",
     source=doc.PRIORITY,
     needs_cluster=True,
 )
@@ -150,9 +154,8 @@ def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
         if len(priorities) > 1:
             values = ", ".join(f"{value:,}" for value in sorted(priorities))
-            yield Subject(kind, name, namespace).build_problem(
-                ("spec",), f"its pods have different priorities: {values}"
-            )
+            message = f"its pods have different priorities: {values}"
+            yield Subject(kind, name, namespace).build_problem(("spec",), message)
 
 
 PC_GLOBAL_DEFAULT_DRIFT = Rule(
@@ -160,8 +163,8 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
     WARNING,
     find_owners_with_mixed_priorities,
     summary="Pods of one workload with different priorities",
-    why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
-    "their own siblings.",
+    why="A new or changed class applies only to new pods. Old pods keep their priority and may be preempted by new "
+    "pods of the same workload.",
     fix="Restart the workload, so that all its pods get the current priority",
     source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
     needs_cluster=True,
@@ -169,13 +172,18 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
 
 
 def find_unused_classes(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no pod and no linted workload uses."""
+    """Find PriorityClasses that no pod and no linted workload uses, if all pods are known.
+
+    The global default and the system's classes are left out.
+    """
     assert context.cluster is not None
-    used = {pod.spec.priority_class_name for pod in context.cluster.pods}
-    used |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, priority_class in context.list_linted(PriorityClass) if context.are_all_read("Pod") else ():
+    if not context.are_all_read("Pod"):
+        return
+    used_names = {pod.spec.priority_class_name for pod in context.cluster.pods}
+    used_names |= {workload.spec.priority_class_name for workload in context.workloads}
+    for subject, priority_class in context.list_linted(PriorityClass):
         name = priority_class.metadata.name
-        if name not in used and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
+        if name not in used_names and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.build_problem((), "no pod and no workload uses it")
 
 
@@ -192,32 +200,32 @@ PC_UNUSED = Rule(
 
 
 def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
-    """Find the highest PriorityClasses if no ResourceQuota among the manifests limits their use."""
+    """Find the highest PriorityClasses if there are ResourceQuotas among the manifests, and none limits the class."""
     quotas = context.list_linted(ResourceQuota)
     if not quotas:
         return
-    limited = set()
+    limited_classes = set()
     for _, quota in quotas:
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
-                limited |= set(expression.values or context.priority_classes)
+                limited_classes |= set(expression.values or context.priority_classes)
     classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    top = max((c.value for c in classes), default=0)
+    highest_value = max((c.value for c in classes), default=0)
     for subject, priority_class in context.list_linted(PriorityClass):
-        if priority_class.value == top and priority_class.value > 0 and priority_class.metadata.name not in limited:
-            yield subject.build_problem(
-                (), "no ResourceQuota limits who may use it: every namespace may take top priority"
-            )
+        is_highest = priority_class.value == highest_value > 0
+        if is_highest and priority_class.metadata.name not in limited_classes:
+            message = "no ResourceQuota limits its use, so every namespace may use the highest priority"
+            yield subject.build_problem((), message)
 
 
 PC_NO_QUOTA = Rule(
     "pc-no-quota",
     NOTE,
     find_top_classes_without_quota,
-    summary="No ResourceQuota guards the highest class",
-    why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
+    summary="The highest PriorityClass is not limited by a ResourceQuota",
+    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked if ResourceQuotas are "
     "among the manifests.",
-    fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
+    fix="Limit the class with a ResourceQuota that has a scopeSelector for PriorityClass in each tenant's namespace",
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
     profile=RuleProfile.STRICT,
 )

@@ -26,11 +26,14 @@ from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
 
 PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
-"""Plugins of which rules of their own tell."""
+"""Admission plugins with lint rules of their own."""
 
 
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods the cluster's API server would not create."""
+    """Find manifests of workloads with pods that the cluster's API server would not create.
+
+    Finds nothing without a cluster, or if the manifests themselves describe it.
+    """
     cluster = context.cluster
     if cluster is None or context.is_self_described:
         return
@@ -39,8 +42,9 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
             continue
-        if denied := replay.create_pods(workload):
-            yield workload.build_problem((), f"the API server would not create {denied}")
+        denial = replay.create_pods(workload)
+        if denial:
+            yield workload.build_problem((), f"the API server would not create {denial}")
 
 
 RQ_APPLY_REFUSED = Rule(
@@ -48,15 +52,15 @@ RQ_APPLY_REFUSED = Rule(
     ERROR,
     find_denied_pods,
     summary="Pods that the API server of the cluster would not create",
-    why="Admission refuses each of them, by quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
-    "RuntimeClass: the controller keeps trying and nothing starts. Checked against a cluster.",
+    why="Admission denies the pods because of quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
+    "RuntimeClass: the controller keeps retrying, and no pod starts. Checked against a cluster.",
     fix="Change the pod template, or what the namespace allows",
     source="pkg/kubeapiserver/options/plugins.go (v1.36)",
 )
 
 
 def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
-    """Yield the kinds that could not be read from the cluster. A kind that files do not have does not count."""
+    """Yield the kinds that could not be read from the cluster. Kinds that its files do not contain do not count."""
     for kind in LIMITS:
         gap = cluster.gap(kind)
         if gap is not None and not (gap.is_not_given or gap.is_not_listed):
@@ -71,10 +75,11 @@ class _AdmissionReplay:
         self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
 
     def create_pods(self, workload: Workload) -> str:
-        """Create a workload's pods, charge them to the quotas, and describe which are denied and why, or return "".
+        """Create a workload's pods, charge them to the quotas, and describe which are denied and why.
 
-        Quotas are not checked for workloads that already have pods in the cluster.
+        Returns "" if no pod is denied. Quotas are not checked for workloads that already have pods in the cluster.
         """
+        # Build the pod that the controller would create from the template.
         subject = workload.subject
         namespace = subject.namespace or DEFAULT_NAMESPACE
         template = extract_pod(subject.kind, drop_nulls(subject.document))
@@ -83,36 +88,40 @@ class _AdmissionReplay:
             return ""
         metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
         metadata.pop("name", None)
-        manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": spec}
+
         quotas: tuple[ResourceQuota, ...] = ()
         if not self.context.facts.list_pod_rows(workload):
             if namespace not in self.remaining_quotas:
                 self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
-        outcomes_of_pod = self._replay_admission(manifest, namespace, quotas)
-        created = next((admission.object for admission in outcomes_of_pod if admission.object is not None), None)
-        if created is None:
-            return f"its pods: {shorten_api_message(outcomes_of_pod[0].message or '')}"
-        return self._charge_quotas(workload, manifest, created, quotas) if quotas else ""
+        outcomes = self._replay_admission(pod, namespace, quotas)
+        created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
+        if created_pod is None:
+            return f"its pods: {shorten_api_message(outcomes[0].message or '')}"
+        return self._charge_quotas(workload, pod, created_pod, quotas) if quotas else ""
 
     def _charge_quotas(
-        self, workload: Workload, manifest: JsonObject, created: JsonObject, quotas: tuple[ResourceQuota, ...]
+        self, workload: Workload, pod: JsonObject, created_pod: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
-        """Charge the quotas for all pods of a workload, and describe how many are denied and why, or return ""."""
-        namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.lowest_replicas
-        active_quotas = tuple(quota for quota in quotas if quota.status.hard)
-        request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)
-        admitted = resource_quota.count_admissible(request, wanted)
-        self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted)
-        if admitted == wanted:
-            return ""
-        denial = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
-        return f"{wanted - admitted:,} of its {counted(wanted, 'pod')}: {shorten_api_message(denial)}"
+        """Charge the quotas for all pods of a workload, and describe how many pods are denied and why, or return "".
 
-    def _replay_admission(
-        self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]
-    ) -> list[Admission]:
-        """Return the admission outcome of one pod, without plugins that lack data or have rules of their own."""
-        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
-        without.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(manifest, "spec")))
-        return list(iter_outcomes(self.cluster, manifest, namespace, quotas=quotas, skipped=without, annotated=False))
+        ``pod`` is the pod to create, ``created_pod`` the pod as admission changed it.
+        """
+        namespace = workload.subject.namespace or DEFAULT_NAMESPACE
+        pod_count = workload.lowest_replicas
+        active_quotas = tuple(quota for quota in quotas if quota.status.hard)
+        request = AdmissionRequest(self.cluster, "Pod", dict(created_pod), namespace, (), active_quotas)
+        admitted_count = resource_quota.count_admissible(request, pod_count)
+        self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted_count)
+        if admitted_count == pod_count:
+            return ""
+        outcomes = self._replay_admission(pod, namespace, self.remaining_quotas[namespace])
+        denial = shorten_api_message(outcomes[0].message or "")
+        return f"{pod_count - admitted_count:,} of its {counted(pod_count, 'pod')}: {denial}"
+
+    def _replay_admission(self, pod: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]) -> list[Admission]:
+        """Replay the admission of one pod, without plugins that lack data or have lint rules of their own."""
+        skipped = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
+        skipped.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(pod, "spec")))
+        return list(iter_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False))

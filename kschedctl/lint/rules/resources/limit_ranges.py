@@ -21,56 +21,58 @@ CONTAINING_TYPES = {
     "Pod": ("Pod",),
     "PersistentVolumeClaim": ("PersistentVolumeClaim",),
 }
-"""The types whose maximum also bounds an item of a type: a pod's sum is not below its container's amount."""
+"""Type of an item -> types with maximums that also bound it: a pod's sum is not below its container's amount."""
 DEFAULT_FIELDS = {"defaultRequest": ("default request", "requests."), "default": ("default limit", "limits.")}
-"""What messages call the default amounts, and the prefix of their resources in quotas."""
+"""Field with default amounts -> its name in messages, and the prefix of its resources in quotas."""
 
 
 class _RequiredAmount(NamedTuple):
-    """An amount that a LimitRange demands or sets by default."""
+    """An amount that a LimitRange requires or sets by default."""
 
     subject: Subject
     item: LimitRangeItem
+    field: str
+    """The field of the item: min, defaultRequest or default."""
     name: str
+    """The name of the resource."""
     amount: Quantity
     quota_resources: frozenset[str]
-    """The resources of a quota that the amount counts for."""
+    """The resources of a quota to which the amount is charged."""
 
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
-    """Find LimitRanges whose minimum or default is above a maximum or a quota of the namespace."""
+    """Find LimitRanges with a minimum or default above a maximum or a quota of the namespace."""
     for subject, limit_range in context.list_linted(LimitRange):
-        for at, item in enumerate(limit_range.spec.limits):
-            for field, required in _iter_required_amounts(subject, item):
-                is_default = field != "min"
-                bound = _describe_lower_maximum(context, required, is_default=is_default)
-                bound = bound or _describe_lower_quota(context, required)
-                if bound:
-                    noun, _ = DEFAULT_FIELDS.get(field, ("minimum", ""))
-                    message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
-                    if is_default:
-                        message += ": pods that say none may be refused"
-                    yield subject.build_problem(("spec", "limits", at, field, required.name), message)
+        for i, item in enumerate(limit_range.spec.limits):
+            for required in _iter_required_amounts(subject, item):
+                bound = _describe_lower_maximum(context, required) or _describe_lower_quota(context, required)
+                if not bound:
+                    continue
+                noun, _ = DEFAULT_FIELDS.get(required.field, ("minimum", ""))
+                message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
+                if required.field in DEFAULT_FIELDS:
+                    message += ": pods that get the default may be denied"
+                yield subject.build_problem(("spec", "limits", i, required.field, required.name), message)
 
 
 RQ_LIMIT_RANGE_CONTRADICTS = Rule(
     "rq-limit-range-contradicts",
     ERROR,
     find_contradictory_limit_ranges,
-    summary="A LimitRange whose minimum or default is above a maximum or quota in its namespace",
-    why="Nothing satisfies both: admission refuses every pod or claim that uses the resource, or gets the default.",
+    summary="A LimitRange with a minimum or default above a maximum or quota in its namespace",
+    why="Nothing satisfies both: admission denies every pod or claim that uses the resource or gets the default.",
     fix="Lower the minimum or default, or raise the maximum or the quota",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
 )
 
 
-def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[tuple[str, _RequiredAmount]]:
-    """Yield the field and amount of each minimum, and of each default of containers."""
+def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[_RequiredAmount]:
+    """Yield each minimum of an item and, if the item is for containers, each default amount."""
     for name, minimum in parse_valid_quantities(item.min).items():
         quota_resources = {f"requests.{name}"}
         if name in COMPUTE_RESOURCES and item.type != "PersistentVolumeClaim":
             quota_resources.add(name)
-        yield "min", _RequiredAmount(subject, item, name, minimum, frozenset(quota_resources))
+        yield _RequiredAmount(subject, item, "min", name, minimum, frozenset(quota_resources))
     if item.type != "Container":
         return
     for field, amounts in (("defaultRequest", item.default_request), ("default", item.default)):
@@ -79,15 +81,16 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[t
             quota_resources = {f"{prefix}{name}"}
             if name in COMPUTE_RESOURCES and field == "defaultRequest":
                 quota_resources.add(name)
-            yield field, _RequiredAmount(subject, item, name, amount, frozenset(quota_resources))
+            yield _RequiredAmount(subject, item, field, name, amount, frozenset(quota_resources))
 
 
-def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, is_default: bool) -> str:
-    """Describe the LimitRange of the namespace whose maximum is below the amount, or return "".
+def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> str:
+    """Describe a maximum of the namespace's LimitRanges that is below the amount, or return "".
 
     A default amount is not compared with the maximum of its own item, as the API server rejects such LimitRanges.
     """
     subject, item = required.subject, required.item
+    is_default = required.field in DEFAULT_FIELDS
     for other, limit_range in context.list_linted(LimitRange):
         if other is not subject and not context.are_in_same_namespace(other, subject):
             continue
@@ -96,19 +99,19 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, 
                 continue
             maximum = parse_valid_quantities(limit.max).get(required.name)
             if maximum is not None and maximum < required.amount:
-                whose = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
-                per = f" per {limit.type}" if limit.type != item.type else ""
-                return f"above {whose}{per}, {maximum}"
+                holder = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
+                per_type = f" per {limit.type}" if limit.type != item.type else ""
+                return f"above {holder}{per_type} of {maximum}"
     return ""
 
 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
-    """Describe the quota of the namespace whose total is below the amount, or return ""."""
+    """Describe a quota of the namespace with a total below the amount, or return "". Quotas with scopes are ignored."""
     for other, quota in context.list_linted(ResourceQuota):
-        scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        if scoped or not context.are_in_same_namespace(other, required.subject):
+        has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
+        if has_scopes or not context.are_in_same_namespace(other, required.subject):
             continue
         for resource, hard in parse_valid_quantities(quota.spec.hard).items():
             if resource in required.quota_resources and hard < required.amount:
-                return f"above what ResourceQuota {other.name} allows in total, {resource} {hard}"
+                return f"above the total of {hard} for {resource} in ResourceQuota {other.name}"
     return ""

@@ -1,4 +1,4 @@
-"""Rules about pods and claims that the quotas and LimitRanges of their namespace do not admit.
+"""Rules about pods and claims that the quotas and LimitRanges of their namespace deny.
 
 Upstream: pkg/quota/v1/evaluator/core/{pods,persistent_volume_claims}.go, plugin/pkg/admission/limitranger/admission.go,
 and SetDefaults_LimitRangeItem of pkg/apis/core/v1 (v1.36).
@@ -36,16 +36,21 @@ from kschedctl.text.counts import agreeing, counted
 
 
 def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
-    """Find containers without a request or limit that a quota of their namespace requires."""
+    """Find containers without a request or limit that a quota of their namespace requires.
+
+    Quotas with scopes are left out.
+    """
     for subject, quota in context.list_linted(ResourceQuota):
-        scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        demanded = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
-        for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
-            for at, usage in _iter_container_usage(context, workload):
-                missing = [name for name in demanded if name not in usage]
-                if missing:
-                    message = f"must specify {', '.join(missing)}: quota {subject.name} refuses the pods"
-                    yield workload.build_problem(at, message)
+        has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
+        required_resources = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
+        if has_scopes or not required_resources:
+            continue
+        for workload in _iter_namespace_workloads(context, subject):
+            for path, usage in _iter_container_usage(context, workload):
+                missing_resources = [name for name in required_resources if name not in usage]
+                if missing_resources:
+                    message = f"must specify {', '.join(missing_resources)}: quota {subject.name} denies the pods"
+                    yield workload.build_problem(path, message)
 
 
 RQ_QUOTA = Rule(
@@ -53,15 +58,15 @@ RQ_QUOTA = Rule(
     WARNING,
     find_amounts_required_by_quota,
     summary="Containers without a request or limit that a quota in their namespace requires",
-    why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
-    "starts. Checked when ResourceQuotas are among the manifests.",
-    fix="Set it, or give the namespace a LimitRange with defaults",
+    why="Admission denies pods with a container that lacks it: the controller keeps retrying, and no pod starts. "
+    "Checked if ResourceQuotas are among the manifests.",
+    fix="Set the request or limit, or give the namespace a LimitRange with defaults",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
 
 
 def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
-    """Yield the path of each container with the amounts that count against quotas, defaults included.
+    """Yield the path of each container with the amounts that are charged to quotas, including default amounts.
 
     Yields nothing for pods with resources at pod level.
     """
@@ -70,9 +75,9 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
     items = list(_iter_limit_range_items(context, workload.subject))
     pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, _), container in zip(workload.containers, containers, strict=True):
+    for (path, _), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        yield at, compute_pod_usage(requests, limits)
+        yield path, compute_pod_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -91,13 +96,16 @@ _COUNTED_KINDS = {
     "services": "Service",
     "persistentvolumeclaims": "PersistentVolumeClaim",
 }
-"""The kind that a quota counts by a resource, which may be prefixed with ``count/``."""
+"""Resource of a quota, which may be prefixed with ``count/`` -> the kind of which it limits the number of objects."""
 _MAX_NAMED = 3
 ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ratio")
 
 
 def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
-    """Find quotas that are smaller than what the workloads of their namespace request."""
+    """Find quotas that are smaller than the requests of the workloads, or the objects, in their namespace.
+
+    Quotas with scopes are left out.
+    """
     for subject, quota in context.list_linted(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
@@ -110,17 +118,15 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
             except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
-                yield subject.build_problem(
-                    ("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}"
-                )
+                yield subject.build_problem(("spec", "hard", name), f"{excess}, but the quota allows only {hard}")
 
 
 RQ_QUOTA_EXCEEDED = Rule(
     "rq-quota-exceeded",
     WARNING,
     find_exceeded_quotas,
-    summary="A quota smaller than what the workloads in its namespace request",
-    why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
+    summary="A quota smaller than the requests of the workloads in its namespace",
+    why="Admission denies the pods that exceed it: the controller keeps retrying, and replicas are missing.",
     fix="Raise the quota, or lower replicas or requests",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
@@ -131,34 +137,43 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
     count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
     if hard < parse(count):
-        return f"there {agreeing(count, 'is', 'are')} {counted(count, 'object')} of kind {kind}"
+        return f"the namespace has {counted(count, 'object')} of kind {kind}"
     if name != "requests.storage":
         return ""
     claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
     sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
-    total = _add_up(size for size in sizes if size is not None)
-    return f"the claims ask for {_format_amount(total)}" if hard < total else ""
+    total = _sum_quantities(size for size in sizes if size is not None)
+    return f"the claims request {_format_amount(total)}" if hard < total else ""
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
-    """Describe how the workloads together, or one of them alone, exceed a quota, or return ""."""
-    usage_per_pod = {
-        workload: amount for workload in workloads if (amount := _get_pod_usage(workload, name)) is not None
-    }
+    """Describe how workloads exceed a quota, or return "".
+
+    In this order, the long-running workloads may exceed it together, one workload alone, the long-running ones at the
+    maximum of their autoscalers, or a rollout that starts a new pod first.
+    """
+    pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
+    usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
     long_running = [workload for workload in usage_per_pod if workload.kind in SERVING_KINDS or workload.kind == "Pod"]
-    least = {workload: _multiply(amount, workload.lowest_replicas) for workload, amount in usage_per_pod.items()}
-    most = {workload: _multiply(amount, workload.highest_replicas) for workload, amount in usage_per_pod.items()}
-    together = _add_up(least[workload] for workload in long_running)
-    if hard < together:
-        return f"{_format_requesters(long_running)} for {_format_amount(together)}"
-    if alone := [workload for workload in usage_per_pod if hard < most[workload]]:
-        return f"{_format_requesters(alone[:1])} for {_format_amount(most[alone[0]])}"
-    if hard < (together_most := _add_up(most[workload] for workload in long_running)):
-        return f"{_format_requesters(long_running)} for {_format_amount(together_most)} at the autoscalers' maximum"
+    lowest_usage = {workload: _multiply(usage, workload.lowest_replicas) for workload, usage in usage_per_pod.items()}
+    highest_usage = {workload: _multiply(usage, workload.highest_replicas) for workload, usage in usage_per_pod.items()}
+
+    lowest_total = _sum_quantities(lowest_usage[workload] for workload in long_running)
+    if hard < lowest_total:
+        return f"{_format_requesters(long_running)} {_format_amount(lowest_total)}"
+    for workload, usage in highest_usage.items():
+        if hard < usage:
+            return f"{_format_requesters([workload])} {_format_amount(usage)}"
+    highest_total = _sum_quantities(highest_usage[workload] for workload in long_running)
+    if hard < highest_total:
+        requesters = _format_requesters(long_running)
+        return f"{requesters} {_format_amount(highest_total)} at the autoscalers' maximum"
     for workload in long_running:
         surge, unavailable = workload.compute_surge()
-        if surge and not unavailable and hard < together.add(usage_per_pod[workload]):
-            return f"a rollout of {workload.subject} starts a pod before an old one goes, and there is no room for it"
+        total_during_rollout = lowest_total.add(usage_per_pod[workload])
+        if surge and not unavailable and hard < total_during_rollout:
+            requested = _format_amount(total_during_rollout)
+            return f"a rollout of {workload.subject}, which starts a new pod first, needs {requested}"
     return ""
 
 
@@ -167,26 +182,26 @@ def _multiply(amount: Quantity, count: int) -> Quantity:
     return replace(amount, mantissa=amount.mantissa * count, written="")
 
 
-def _add_up(amounts: Iterable[Quantity]) -> Quantity:
-    """Return the sum of quantities."""
+def _sum_quantities(amounts: Iterable[Quantity]) -> Quantity:
+    """Return the sum of quantities, 0 without any."""
     return reduce(Quantity.add, amounts, parse(0))
 
 
 def _format_amount(amount: Quantity) -> str:
-    """Format a quantity, large amounts of bytes in whole mebibytes."""
+    """Format a quantity. Binary amounts of at least 1 Mi are rounded down to whole mebibytes."""
     if amount.format is Format.BINARY_SI and amount.value() >= 1 << 20:
         return f"{amount.value() >> 20:,} Mi"
     return str(amount)
 
 
 def _format_requesters(workloads: list[Workload]) -> str:
-    """Return the names of the workloads with the verb, as in ``Deployment web asks``."""
+    """Return the names of the workloads with the verb, as in ``Deployment web requests``."""
     names = [str(workload.subject) for workload in workloads]
-    return f"{join_names(names, _MAX_NAMED)} ask{'s' * (len(names) == 1)}"
+    return f"{join_names(names, _MAX_NAMED)} {agreeing(len(names), 'requests', 'request')}"
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return the amount of a quota's resource that one pod of a workload uses, or None."""
+    """Return the amount of a quota's resource that one pod of a workload uses, or None if the pod does not use it."""
     if name in _POD_COUNT_RESOURCES:
         return parse(1)
     pod = _map_containers(workload.pod, _default_requests_to_limits)
@@ -211,23 +226,28 @@ def _default_requests_to_limits(container: Container) -> Container:
 
 
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
-    """Yield each LimitRange in the namespace of an object, with each of its items."""
-    for limit_range, limits in context.list_linted(LimitRange):
-        if context.are_in_same_namespace(limit_range, subject):
-            yield from ((limit_range, _to_stored_item(item)) for item in limits.spec.limits)
+    """Yield each item of the LimitRanges in the namespace of an object, with the subject of its LimitRange."""
+    for limit_range_subject, limit_range in context.list_linted(LimitRange):
+        if context.are_in_same_namespace(limit_range_subject, subject):
+            yield from ((limit_range_subject, _to_stored_item(item)) for item in limit_range.spec.limits)
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
-    """Find requests, limits and claims that a LimitRange of their namespace does not admit."""
-    for workload in context.workloads if context.list_linted(LimitRange) else ():
+    """Find requests, limits and claims that a LimitRange of their namespace denies."""
+    if not context.list_linted(LimitRange):
+        return
+    for workload in context.workloads:
         items = list(_iter_limit_range_items(context, workload.subject))
-        yield from _find_limit_range_breaches(workload, items)
+        yield from _find_container_breaches(workload, items)
+        yield from _find_pod_breaches(workload, items)
     for subject, claim in context.list_linted(PersistentVolumeClaim):
+        requests = parse_valid_quantities(claim.spec.resources.requests)
         for limit_range, item in _iter_limit_range_items(context, subject):
-            requests = parse_valid_quantities(claim.spec.resources.requests)
-            for breach in iter_claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
+            if item.type != "PersistentVolumeClaim":
+                continue
+            for breach in iter_claim_breaches(item, requests):
                 path = ("spec", "resources", "requests", breach.name)
-                yield subject.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
+                yield subject.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the claim")
 
 
 RQ_LIMIT_RANGE = Rule(
@@ -235,36 +255,50 @@ RQ_LIMIT_RANGE = Rule(
     ERROR,
     find_amounts_outside_limit_range,
     summary="Requests, limits or claims outside the LimitRange of their namespace",
-    why="Admission refuses the pods: the controller keeps trying and nothing starts.",
-    fix="Change the amount, or the LimitRange",
+    why="Admission denies the pods: the controller keeps retrying, and no pod starts.",
+    fix="Change the amount or the LimitRange",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
 )
 
 
-def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
-    """Yield a problem for each bound of the LimitRange items that the workload's containers or pods break."""
+_LimitRangeItems = list[tuple[Subject, LimitRangeItem]]
+"""Items of LimitRanges, each with the subject of its LimitRange."""
+
+
+def _find_container_breaches(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+    """Yield a problem for each bound per container that a container of the workload breaks with its default amounts.
+
+    The path is that of the amount, or of the container if the amount is a default.
+    """
     pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, written), container in zip(workload.containers, containers, strict=True):
+    for (container_path, written), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for limit_range, item in items:
             if item.type != "Container":
                 continue
             default_breaches = _iter_requests_over_default_limit(item, written, requests)
             for breach in (*iter_breaches(item, requests, limits), *default_breaches):
-                is_written = breach.name in getattr(written.resources, breach.part)
-                path: Path = (*at, "resources", breach.part, breach.name) if is_written else at
-                yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
+                path: Path = container_path
+                if breach.name in getattr(written.resources, breach.part):
+                    path = (*container_path, "resources", breach.part, breach.name)
+                yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
 
+
+def _find_pod_breaches(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+    """Yield a problem for each bound per pod that the workload's pods break, without their overhead."""
+    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for limit_range, item in items:
-        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
-            message = f"{breach.message}: LimitRange {limit_range.name} refuses the pods"
+        if item.type != "Pod":
+            continue
+        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits):
+            message = f"{breach.message}: LimitRange {limit_range.name} denies the pods"
             yield workload.build_problem(("containers",), message)
 
 
-def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeItem]]) -> Container:
+def _apply_defaults(container: Container, items: _LimitRangeItems) -> Container:
     """Return the container with default amounts: its limits as requests, then the defaults of LimitRanges."""
     limits = dict(container.resources.limits)
     requests = {**container.resources.limits, **container.resources.requests}
@@ -275,29 +309,26 @@ def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeI
     return msgspec.structs.replace(container, resources=ResourceRequirements(requests, limits))
 
 
-def _keep_readable(amounts: Resources) -> Resources:
+def _select_valid_amounts(amounts: Resources) -> Resources:
     """Return the amounts that are valid quantities."""
     return {name: amounts[name] for name in parse_valid_quantities(amounts)}
 
 
 def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
     """Return the item as the API server stores it, without invalid quantities."""
-    bounds = {name: _keep_readable(getattr(item, name)) for name in ITEM_FIELDS}
-    (stored_item,) = with_api_defaults(
-        LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))
-    ).spec.limits
+    valid_amounts = {name: _select_valid_amounts(getattr(item, name)) for name in ITEM_FIELDS}
+    limit_range = LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **valid_amounts),)))
+    (stored_item,) = with_api_defaults(limit_range).spec.limits
     return stored_item
 
 
 def _iter_requests_over_default_limit(
     item: LimitRangeItem, written: Container, requests: Quantities
 ) -> Iterator[Breach]:
-    """Yield requests above the default limit that a container without a limit gets."""
+    """Yield the container's own requests above the default limit that it gets because it has no limit."""
     for name, limit in parse_quantities(item.default).items():
         if name in written.resources.limits or name not in written.resources.requests:
             continue
         if limit < requests[name]:
-            message = (
-                f"request {name} is {requests[name]}, above the limit of {limit} that a container without one gets"
-            )
+            message = f"the {name} request is {requests[name]}, above the default limit of {limit}"
             yield Breach("requests", name, message)

@@ -1,4 +1,4 @@
-"""Rules about the room that workloads need on the nodes, ever or now."""
+"""Rules about workloads that do not fit on the nodes, ever or at present."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ IDLE_SHARE = 0.2
 
 
 def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose requests no eligible node can satisfy, even without movable pods."""
+    """Find workloads with requests that no eligible node can satisfy, even without movable pods, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
+        # Exclude most workloads without a replay.
         eligible = facts.get_eligible_nodes(workload)
-        unoffered = facts.list_unoffered_resources(workload)
-        requests = facts.get_requests(workload)
         if not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        fits = eligible & has_room(facts.view.allocatable, requests)
-        if not unoffered and fits.any() and not _is_full_of_fixed_pods(context, requests, fits):
+        unoffered_resources = facts.list_unoffered_resources(workload)
+        requests = facts.get_requests(workload)
+        large_enough = eligible & has_room(facts.view.allocatable, requests)
+        may_have_room = not unoffered_resources and large_enough.any()
+        if may_have_room and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
+
         if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
-            if unoffered:
-                message = f"no node offers {', '.join(unoffered)}"
+            if unoffered_resources:
+                message = f"no node offers {', '.join(unoffered_resources)}"
             else:
                 message = _describe_shortage(context, requests, eligible)
             yield workload.build_problem(("containers",), message)
@@ -48,60 +51,71 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     ERROR,
     find_pods_larger_than_any_node,
     summary="Requests that no usable node can ever satisfy",
-    why="Even with all pods gone that can move, no node has the room; preemption does not help. Proved by replay.",
+    why="Even without all pods that can move, no node has enough room, so preemption does not help. Proved by replay.",
     fix="Lower the requests, or add larger nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
 
 
-def _is_full_of_fixed_pods(context: LintContext, requests: Amounts, candidates: Bools) -> bool:
-    """Return whether DaemonSet and static pods leave no room for the requests on any of the nodes."""
+def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:
+    """Return whether DaemonSet and static pods leave no room for the requests on any node of the mask.
+
+    The view with only these pods may have fewer resource columns than the view that ``requests`` is for.
+    """
     fixed_view, view = context.facts.scheduler_with_fixed_pods.view, context.facts.view
     names = [name for name in view.resources if name in fixed_view.resources]
-    free = (fixed_view.allocatable - fixed_view.requested)[:, [fixed_view.resources[name] for name in names]]
-    return not (candidates & has_room(free, requests[[view.resources[name] for name in names]])).any()
+    fixed_columns = [fixed_view.resources[name] for name in names]
+    columns = [view.resources[name] for name in names]
+    free = (fixed_view.allocatable - fixed_view.requested)[:, fixed_columns]
+    return not (nodes & has_room(free, requests[columns])).any()
 
 
 def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools) -> str:
-    """Return which requests exceed the largest eligible node."""
+    """Describe the requests that exceed the largest eligible node or, if none does, all requests."""
     view = context.facts.view
-    largest = view.allocatable[eligible].max(axis=0)
-    requested = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
-    excessive = {name: column for name, column in requested.items() if requests[column] > largest[column]}
+    maximums = view.allocatable[eligible].max(axis=0)
+    requested_columns = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
+    excessive_columns = {name: c for name, c in requested_columns.items() if requests[c] > maximums[c]}
     parts = []
-    for name, column in (excessive or requested).items():
-        request, maximum = format_amount(name, int(requests[column])), format_amount(name, int(largest[column]))
-        parts.append(f"{name} {request} of at most {maximum}")
+    for name, column in (excessive_columns or requested_columns).items():
+        requested, maximum = format_amount(name, int(requests[column])), format_amount(name, int(maximums[column]))
+        parts.append(f"{requested} {name} (a node has at most {maximum})")
     nodes = counted(eligible.sum(), "usable node")
-    return f"fits on none of {nodes}, even without movable pods: requests {', '.join(parts)}"
+    return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
 
 
 def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that lack pods although enough is free in total, but not on one node."""
+    """Find workloads that lack pods although their nodes have enough free in total, but no node by itself.
+
+    Proved by a replay.
+    """
     facts = context.facts
     for workload in context.workloads:
         eligible = facts.get_eligible_nodes(workload)
         lacks_pods = len(facts.list_pod_rows(workload)) < workload.lowest_replicas
         if not lacks_pods or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        requests, free = facts.get_requests(workload), np.maximum(facts.free_amounts[eligible], 0)
+        requests = facts.get_requests(workload)
+        free = np.maximum(facts.free_amounts[eligible], 0)  # an overcommitted node has nothing free
         if facts.list_unoffered_resources(workload) or (free.sum(axis=0) < requests).any():
             continue
         if not has_room(facts.view.allocatable[eligible], requests).any():
             continue
         if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
-            short = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
-            message = f"{', '.join(short) or 'what it asks for'} is free in total, but on no single node"
-            yield workload.build_problem(("containers",), message)
+            short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
+            names = " and ".join(short_resources) or "of everything it requests"
+            yield workload.build_problem(
+                ("containers",), f"enough {names} is free in total, but not on any single node"
+            )
 
 
 RQ_FRAGMENTED = Rule(
     "rq-fragmented",
     WARNING,
     find_fragmented_room,
-    summary="Enough is free in total, but not on any one node",
-    why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
+    summary="Enough is free in total, but not on any single node",
+    why="Pods of the workload stay Pending although dashboards show free capacity. Proved by replay.",
     fix="Move small pods together, or add a node",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -109,7 +123,10 @@ RQ_FRAGMENTED = Rule(
 
 
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets that do not fit on some of their nodes."""
+    """Find DaemonSets that do not fit on some of their nodes unless they preempt other pods.
+
+    Nodes with a pod of a linted cluster's DaemonSet are left out.
+    """
     facts = context.facts
     for workload in context.workloads:
         if workload.kind != "DaemonSet":
@@ -117,12 +134,13 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
         has_pod = np.zeros(len(facts), np.bool_)
         if not workload.subject.document:  # a manifest may change the requests of running pods
             has_pod[facts.list_pod_rows(workload)] = True
-        free = facts.free_amounts + _sum_own_requests(context, workload)
-        full = facts.get_eligible_nodes(workload) & ~has_pod & ~has_room(free, facts.get_requests(workload))
+        eligible = facts.get_eligible_nodes(workload)
+        free_without_own_pods = facts.free_amounts + _sum_own_requests(context, workload)
+        full = eligible & ~has_pod & ~has_room(free_without_own_pods, facts.get_requests(workload))
         if full.any():
-            nodes = counted(facts.get_eligible_nodes(workload).sum(), "node")
+            nodes = counted(eligible.sum(), "node")
             names = facts.format_node_names(full)
-            message = f"no room for it on {full.sum():,} of {nodes} unless it evicts others: {names}"
+            message = f"{full.sum():,} of {nodes} have no room for it unless it preempts other pods: {names}"
             yield workload.build_problem(("containers",), message)
 
 
@@ -131,7 +149,7 @@ RQ_DAEMONSET_OVERHEAD = Rule(
     WARNING,
     find_daemon_sets_without_room,
     summary="DaemonSet that does not fit on some of its nodes",
-    why="Those nodes stay without it, or ordinary pods are evicted for it.",
+    why="These nodes stay without it, or it preempts other pods.",
     fix="Lower its requests, or give it a priority that makes room",
     source="https://github.com/kubernetes/kubernetes/pull/32677",
     needs_cluster=True,
@@ -139,27 +157,31 @@ RQ_DAEMONSET_OVERHEAD = Rule(
 
 
 def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
-    """Return (N, R) what the workload's pods request on each node."""
+    """Sum the requests of the workload's pods on each node, (N, R)."""
     view = context.facts.view
     requests = np.zeros_like(context.facts.free_amounts)
     for pod in context.facts.pods_by_owner.get(workload.owner, ()):
-        if pod.spec.node_name in view.nodes.index:
-            row, info = view.nodes.index[pod.spec.node_name], view.pods.info[view.pods.index[pod.key]]
+        row = view.nodes.index.get(pod.spec.node_name)
+        if row is not None:
+            info = view.pods.info[view.pods.index[pod.key]]
             requests[row] += view.requests[info]
     return requests
 
 
 def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
-    """Find nodes at their pod limit that have much cpu and memory left."""
+    """Find nodes at their pod limit with much cpu and memory left. They are one problem, at the first node."""
     view, free = context.facts.view, context.facts.free_amounts
-    full = (free[:, view.resources[PODS]] <= 0) & (view.allocatable[:, view.resources[PODS]] > 0)
+    pods_column = view.resources[PODS]
+    is_wasted = (free[:, pods_column] <= 0) & (view.allocatable[:, pods_column] > 0)
     for name in REQUIRED_RESOURCES:
-        full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
-    if full.any():
-        first = view.nodes.names[int(np.flatnonzero(full)[0])]
-        are_at = agreeing(full.sum(), "is at its", "are at their")
-        message = f"{counted(full.sum(), 'node')} {are_at} pod limit, with over {IDLE_SHARE:.0%} of cpu and memory free"
-        yield Subject("Node", first).build_problem(("status", "allocatable", PODS), message)
+        column = view.resources[name]
+        is_wasted &= free[:, column] > IDLE_SHARE * view.allocatable[:, column]
+    if is_wasted.any():
+        first_name = view.nodes.names[int(np.flatnonzero(is_wasted)[0])]
+        count = int(is_wasted.sum())
+        are_at = agreeing(count, "is at its", "are at their")
+        message = f"{counted(count, 'node')} {are_at} pod limit with over {IDLE_SHARE:.0%} of cpu and memory free"
+        yield Subject("Node", first_name).build_problem(("status", "allocatable", PODS), message)
 
 
 RQ_MAX_PODS = Rule(
@@ -167,7 +189,7 @@ RQ_MAX_PODS = Rule(
     NOTE,
     find_nodes_at_pod_limit,
     summary="Nodes at their pod limit while cpu and memory are free",
-    why="The kubelet's pod limit, 110 by default, is reached first: capacity is paid for and cannot be used.",
+    why="The kubelet's pod limit, 110 by default, is reached first, so the remaining capacity cannot be used.",
     fix="Raise maxPods of the kubelets, or use smaller nodes",
     source=doc.LARGE_CLUSTERS,
     needs_cluster=True,
@@ -181,16 +203,18 @@ KARPENTER_LABEL = "karpenter.sh/nodepool"
 
 
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose replicas do not all fit now, unless a node autoscaler seems to run."""
+    """Find workloads with replicas that do not all fit now, unless a node autoscaler seems to run.
+
+    Workloads that other rules about room report are left out.
+    """
     if _has_node_autoscaler(context.facts):
         return
     reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
     reported |= {problem.subject for problem in find_fragmented_room(context)}
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.lowest_replicas):
         if workload.subject not in reported:
-            yield workload.build_problem(
-                (), _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
-            )
+            message = _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
+            yield workload.build_problem((), message)
 
 
 RQ_NO_ROOM_NOW = Rule(
@@ -198,45 +222,45 @@ RQ_NO_ROOM_NOW = Rule(
     WARNING,
     find_replicas_without_room,
     summary="Not all replicas fit",
-    why="The others stay Pending, or preempt other pods. Not reported where a Cluster Autoscaler or Karpenter is "
-    "seen. Proved by replay.",
+    why="The others stay Pending or preempt other pods. Not reported if a Cluster Autoscaler or Karpenter seems to "
+    "run. Proved by replay.",
     fix="Lower replicas or requests, or add nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
 
 
-def _describe_missing_room(wanted: int, placed_count: int, placed: PlacementResult) -> str:
-    """Return how many replicas find room and what nodes lack.
+def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
+    """Describe how many replicas find room now, and what is short on the nodes.
 
-    For example ``5 replicas, but only 3 find room now: 2 stay Pending (nodes that would do: 4 Insufficient cpu)``.
+    For example ``5 replicas, but only 3 fit now: 2 stay Pending (usable nodes: 4 Insufficient cpu)``.
     """
-    remaining = wanted - placed_count
-    placed_text = f"only {placed_count:,} {agreeing(placed_count, 'finds', 'find')}" if placed_count else "none finds"
-    consequence = f"{agreeing(remaining, 'stays', 'stay')} Pending"
+    remaining = replicas - placed_count
+    placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"
+    consequence = f"{remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     if placed.preempts:
-        consequence += f" or {agreeing(remaining, 'evicts', 'evict')} others"
-    return (
-        f"{counted(wanted, 'replica')}, but {placed_text} room now: {remaining:,} {consequence} "
-        f"(nodes that would do: {placed.shortage})"
-    )
+        consequence += f" or {agreeing(remaining, 'preempts', 'preempt')} other pods"
+    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} (usable nodes: {placed.shortage})"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find autoscalers whose maximum of replicas does not fit, though the minimum does."""
+    """Find autoscalers with a maximum of replicas that does not fit, although the minimum does."""
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.max_replicas or 0):
-        with_room = running + placed.number
-        if workload.lowest_replicas <= with_room:
-            message = f"the autoscaler may ask for {workload.max_replicas:,} replicas, but only {with_room:,} find"
-            yield workload.build_problem((), f"{message} room now (nodes that would do: {placed.shortage})")
+        placed_count = running + placed.number
+        if workload.lowest_replicas <= placed_count:
+            message = (
+                f"the autoscaler may create {workload.max_replicas:,} replicas, but only {placed_count:,} "
+                f"{agreeing(placed_count, 'fits', 'fit')} now (usable nodes: {placed.shortage})"
+            )
+            yield workload.build_problem((), message)
 
 
 RQ_HPA_BURST = Rule(
     "rq-hpa-burst",
     NOTE,
     find_autoscaler_maximum_without_room,
-    summary="Autoscaler maximum above the room there is",
-    why="At peak load replicas stay Pending unless nodes are added in time. Proved by replay.",
+    summary="Autoscaler maximum with more replicas than fit",
+    why="At peak load, replicas stay Pending unless nodes are added in time. Proved by replay.",
     fix="Lower maxReplicas, or make sure that nodes are added",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     needs_cluster=True,
@@ -244,34 +268,33 @@ RQ_HPA_BURST = Rule(
 
 
 def _iter_workloads_without_room(
-    context: LintContext, get_wanted: Callable[[Workload], int]
+    context: LintContext, get_replicas: Callable[[Workload], int]
 ) -> Iterator[tuple[Workload, int, PlacementResult]]:
-    """Yield workloads without room for as many replicas as ``get_wanted`` returns.
+    """Yield workloads without room for the number of replicas that ``get_replicas`` returns.
 
-    Yields the workload, its number of running pods, and the replay of the additional ones.
+    Each comes with its number of running pods and the result of placing the additional ones. Only workloads that lack
+    room solely because of their requests are yielded.
     """
     facts = context.facts
-    running: dict[Workload, int] = {}
-    additional: dict[Workload, int] = {}
+    running_counts: dict[Workload, int] = {}
+    additional_counts: dict[Workload, int] = {}
     for workload in context.workloads:
         if not _is_countable(facts, workload):
             continue
-        running[workload] = len(facts.list_pod_rows(workload))
-        count = get_wanted(workload) - running[workload]
+        running_counts[workload] = len(facts.list_pod_rows(workload))
+        count = get_replicas(workload) - running_counts[workload]
         if count > 0 and not _fits_without_replay(facts, workload, count):
-            additional[workload] = count
-    for workload, placed in place_additional_pods(facts, additional).items():
-        if placed.shortage and placed.number < additional[workload]:
-            yield workload, running[workload], placed
+            additional_counts[workload] = count
+    for workload, placed in place_additional_pods(facts, additional_counts).items():
+        if placed.shortage and placed.number < additional_counts[workload]:
+            yield workload, running_counts[workload], placed
 
 
 def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
-    """Return whether the workload's pods are long-running and its running pods can be counted."""
-    if (
-        workload.kind not in SERVING_KINDS
-        or workload.spec.scheduling_gates
-        or not facts.get_eligible_nodes(workload).any()
-    ):
+    """Return whether the workload's pods are long-running, ungated and have an eligible node, and can be counted."""
+    if workload.kind not in SERVING_KINDS or workload.spec.scheduling_gates:
+        return False
+    if not facts.get_eligible_nodes(workload).any():
         return False
     if workload.subject.namespace:
         return True
@@ -280,15 +303,18 @@ def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
-    """Return whether so many more pods surely fit, as only requests restrict them."""
+    """Return whether ``count`` more pods surely fit, because only requests restrict them and enough is free."""
     spec = workload.spec
     uses_host_ports = spec.host_network or any(iter_host_ports(workload))
     if uses_host_ports or spec.topology_spread_constraints or next(iter_pod_terms(workload), None):
         return False
-    requests, eligible = facts.get_requests(workload), facts.get_eligible_nodes(workload)
-    requested = requests > 0
-    fits = (np.maximum(facts.free_amounts[eligible][:, requested], 0) // requests[requested]).min(axis=1).sum()
-    return not facts.list_unoffered_resources(workload) and bool(fits >= count)
+    if facts.list_unoffered_resources(workload):
+        return False
+    requests = facts.get_requests(workload)
+    is_requested = requests > 0
+    free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
+    pods_per_node = (free // requests[is_requested]).min(axis=1)
+    return bool(pods_per_node.sum() >= count)
 
 
 def _has_node_autoscaler(facts: ClusterFacts) -> bool:

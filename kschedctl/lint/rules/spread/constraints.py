@@ -37,7 +37,7 @@ def find_constraints_without_selector(context: LintContext) -> Iterator[Problem]
     """Find spread constraints with neither labelSelector nor matchLabelKeys."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if constraint.label_selector is None and not constraint.match_label_keys:
-            yield workload.build_problem(path, "without labelSelector the constraint counts no pods and does nothing")
+            yield workload.build_problem(path, "without labelSelector, the constraint counts no pods and has no effect")
 
 
 TS_NO_SELECTOR = Rule(
@@ -45,8 +45,8 @@ TS_NO_SELECTOR = Rule(
     WARNING,
     find_constraints_without_selector,
     summary="Spread constraint without labelSelector",
-    why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
-    fix="Add labelSelector with the labels of the pods",
+    why="A missing selector matches no pods: every domain counts 0, and the constraint never rejects a node.",
+    fix="Add a labelSelector with the labels of the pods",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
 )
 
@@ -56,7 +56,10 @@ def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
-            message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
+            message = (
+                "an empty labelSelector counts no pods, but from 1.38 on all pods: pods that are scheduled today may "
+                "stay Pending then"
+            )
             yield workload.build_problem((*path, "labelSelector"), message)
 
 
@@ -65,25 +68,20 @@ TS_EMPTY_SELECTOR = Rule(
     WARNING,
     find_empty_selectors,
     summary="Spread constraint with an empty labelSelector",
-    why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
+    why="Up to 1.37, it counts no pods and has no effect. From 1.38 on, it counts all pods of the namespace.",
     fix="Select the pods' own labels, or remove the constraint",
     source="https://github.com/kubernetes/kubernetes/pull/141340",
 )
 
 
 def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose selector does not match the workload's own pods."""
-    for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compile_selector(constraint.label_selector)
-        if (
-            selector is None
-            or selector == NOTHING
-            or workload.is_selected_by(selector)
-            or not workload.has_known_labels
-        ):
-            continue
+    """Find spread constraints with a selector that does not match the workload's own pods.
+
+    Selectors for pods of another namespace are left to ``ts-cross-namespace``.
+    """
+    for workload, path, selector in _iter_selectors_without_own_pods(context):
         if not _find_matches_in_other_namespaces(context, workload, selector):
-            message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
+            message = f'selector "{selector}" does not match the pods\' own labels, so they are not counted'
             yield workload.build_problem((*path, "labelSelector"), message)
 
 
@@ -91,26 +89,32 @@ TS_SELECTOR_NOT_SELF = Rule(
     "ts-selector-not-self",
     WARNING,
     find_selectors_without_own_pods,
-    summary="Spread constraint whose selector does not match the pods themselves",
-    why="Pods that are not counted spread across nothing: they may all go to one domain.",
+    summary="Spread constraint with a selector that does not match the pods themselves",
+    why="Pods that are not counted are not spread: they may all be placed in one domain.",
     fix="Make labelSelector match the labels of the pod template",
     source=f"{doc.SPREAD}#implicit-conventions",
 )
 
 
-def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose selector only matches pods of other namespaces."""
+def _iter_selectors_without_own_pods(context: LintContext) -> Iterator[tuple[Workload, Path, Selector]]:
+    """Yield workload, path and selector of each spread constraint that does not select the workload's own pods.
+
+    Missing and invalid selectors are left out, and workloads with labels that are not known.
+    """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
-        if (
-            selector is None
-            or selector == NOTHING
-            or workload.is_selected_by(selector)
-            or not workload.has_known_labels
-        ):
+        if selector is None or selector == NOTHING or not workload.has_known_labels:
             continue
-        if matches := _find_matches_in_other_namespaces(context, workload, selector):
-            message = f"it counts pods of namespace {workload.namespace} only, not those of {matches[0].subject}"
+        if not workload.is_selected_by(selector):
+            yield workload, path, selector
+
+
+def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with a selector that only matches pods of other namespaces."""
+    for workload, path, selector in _iter_selectors_without_own_pods(context):
+        matches = _find_matches_in_other_namespaces(context, workload, selector)
+        if matches:
+            message = f"it counts only pods in namespace {workload.namespace}, not those of {matches[0].subject}"
             yield workload.build_problem((*path, "labelSelector"), message)
 
 
@@ -119,14 +123,14 @@ TS_CROSS_NAMESPACE = Rule(
     NOTE,
     find_selectors_for_other_namespaces,
     summary="Spread selector that only matches pods of other namespaces",
-    why="Only pods of the pod's own namespace count, so the constraint does nothing.",
+    why="Only pods of the pod's own namespace are counted, so the constraint has no effect.",
     fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
     source=f"{doc.SPREAD}#implicit-conventions",
 )
 
 
 def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
-    """Find the workloads of other namespaces that a selector matches. Return [] if it matches some in its own."""
+    """Find the workloads of other namespaces that a selector matches, or return [] if it matches some in its own."""
     if context.select_workloads(workload.namespace, selector):
         return []
     return [
@@ -135,10 +139,10 @@ def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, 
 
 
 def find_invalid_selectors(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose labelSelector the API server rejects."""
+    """Find spread constraints with a labelSelector that the API server rejects."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        faults = validate_label_selector(constraint.label_selector, workload.get_path(*path, "labelSelector"))
-        yield from workload.to_problems(faults)
+        errors = validate_label_selector(constraint.label_selector, workload.get_path(*path, "labelSelector"))
+        yield from workload.to_problems(errors)
 
 
 TS_SELECTOR_INVALID = Rule(
@@ -146,7 +150,7 @@ TS_SELECTOR_INVALID = Rule(
     ERROR,
     find_invalid_selectors,
     summary="Spread constraint with an invalid labelSelector",
-    why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
+    why="The API server refuses the pods. If such a pod is already stored, every attempt to schedule it fails.",
     fix="Correct the selector",
     source="https://github.com/kubernetes/kubernetes/issues/111791",
 )
@@ -154,13 +158,13 @@ TS_SELECTOR_INVALID = Rule(
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
     """Find topologyKeys that look like node labels but are not."""
-    keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in iter_pod_terms(workload)]
+    keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_terms(workload)}
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
-        keys.append((("topologySpreadConstraints", i), constraint.topology_key))
-    for path, key in keys:
+        keys["topologySpreadConstraints", i] = constraint.topology_key
+    for path, key in keys.items():
         if key in MISTAKEN_LABELS:
-            meant = MISTAKEN_LABELS[key]
-            yield workload.build_problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
+            label = MISTAKEN_LABELS[key]
+            yield workload.build_problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {label}", label)
 
 
 TS_WRONG_HOSTNAME_KEY = Rule(
@@ -168,7 +172,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     ERROR,
     for_each_workload(find_wrong_topology_keys),
     summary="topologyKey that looks like a node label but is not one",
-    why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
+    why="No node has the label: DoNotSchedule and required terms leave pods Pending, and others have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
     source=doc.LABELS,
     safe_fix=replace_label,
@@ -184,17 +188,18 @@ def find_invalid_min_domains(context: LintContext) -> Iterator[Problem]:
 def _remove_soft_min_domains(problem: Problem) -> FieldEdit | None:
     """Return the edit that removes minDomains from a ScheduleAnyway constraint, or None for any other constraint.
 
-    A minDomains below 1 in a DoNotSchedule constraint may stand for any other number, so it has no safe fix.
+    A minDomains below 1 in a DoNotSchedule constraint has no safe fix, as any other number may be meant.
     """
-    soft = object_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == SOFT
-    return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
+    *constraint_path, field = problem.path
+    is_soft = object_at(problem.subject.document, *constraint_path).get("whenUnsatisfiable") == SOFT
+    return RemoveField(problem.path) if is_soft and field == "minDomains" else None
 
 
 TS_MIN_DOMAINS_SOFT = Rule(
     "ts-min-domains-soft",
     ERROR,
     find_invalid_min_domains,
-    summary="minDomains below 1, or together with ScheduleAnyway",
+    summary="minDomains below 1 or together with ScheduleAnyway",
     why="The API server refuses the pods.",
     fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
     source=f"{doc.SPREAD}; {doc.VALIDATION}",
@@ -203,7 +208,7 @@ TS_MIN_DOMAINS_SOFT = Rule(
 
 
 def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose maxSkew is not below the number of replicas."""
+    """Find spread constraints with a maxSkew that is not below the number of replicas."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.is_serving_replicas and constraint.max_skew >= workload.highest_replicas:
             message = f"maxSkew {constraint.max_skew} allows all {workload.highest_replicas} replicas in one domain"
@@ -215,24 +220,23 @@ TS_SKEW_NEVER_BINDS = Rule(
     NOTE,
     find_unreachable_skews,
     summary="maxSkew not below the number of replicas",
-    why="Such a skew cannot be exceeded: the constraint does nothing.",
-    fix="Lower maxSkew; 1 is the usual value",
+    why="The skew can never exceed maxSkew, so the constraint has no effect.",
+    fix="Lower maxSkew; the usual value is 1",
     source=doc.SPREAD,
 )
 
 
 def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads whose only spread constraint by zone is ScheduleAnyway."""
-    by_zone = {
-        c.when_unsatisfiable: i
-        for i, c in enumerate(workload.spec.topology_spread_constraints)
-        if c.topology_key == ZONE
+    """Find serving workloads with spread constraints by zone that are all ScheduleAnyway."""
+    zone_indices = {
+        constraint.when_unsatisfiable: i
+        for i, constraint in enumerate(workload.spec.topology_spread_constraints)
+        if constraint.topology_key == ZONE
     }
-    if workload.is_serving_replicas and SOFT in by_zone and HARD not in by_zone:
-        path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
-        yield workload.build_problem(
-            path, "spreading across zones is only a preference: all replicas may end up in one zone"
-        )
+    if workload.is_serving_replicas and SOFT in zone_indices and HARD not in zone_indices:
+        path = ("topologySpreadConstraints", zone_indices[SOFT], "whenUnsatisfiable")
+        message = "spreading across zones is only a preference: all replicas may be placed in one zone"
+        yield workload.build_problem(path, message)
 
 
 TS_ZONE_SOFT_ONLY = Rule(
@@ -240,7 +244,7 @@ TS_ZONE_SOFT_ONLY = Rule(
     NOTE,
     for_each_workload(find_soft_zone_spread),
     summary="Spread across zones only as a preference",
-    why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
+    why="ScheduleAnyway only affects scores: if room is short, all replicas may share a zone and fail with it.",
     fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
     source=doc.SPREAD,
     profile=RuleProfile.STRICT,
@@ -253,17 +257,20 @@ def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         labels = dict.fromkeys(_list_pod_label_keys(workload), "")
         options = context.validation_options
-        created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
-        yield from workload.to_problems(validate_match_label_keys(created, workload.get_path(*path), options))
+        created_constraint = constraint
+        if options.selector_merge:
+            created_constraint = merge_constraint_label_keys(constraint, labels)
+        errors = validate_match_label_keys(created_constraint, workload.get_path(*path), options)
+        yield from workload.to_problems(errors)
 
 
 TS_MLK_WITHOUT_SELECTOR = Rule(
     "ts-mlk-without-selector",
     ERROR,
     find_invalid_label_keys,
-    summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
-    why="The API server refuses the pods, where a template with the same key in both is still accepted.",
-    fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
+    summary="matchLabelKeys without labelSelector, or with a key that labelSelector has or that is not a valid label",
+    why="The API server refuses the pods, although it accepts a template with the same key in both.",
+    fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
 )
 
@@ -274,9 +281,8 @@ def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
         if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
-            yield workload.build_problem(
-                path, "pods of the old ReplicaSet count during a rollout, and the new ones end up uneven"
-            )
+            message = "during a rollout, pods of the old ReplicaSet are counted too, so the new ones end up uneven"
+            yield workload.build_problem(path, message)
 
 
 TS_MLK_MISSING = Rule(
@@ -284,7 +290,7 @@ TS_MLK_MISSING = Rule(
     NOTE,
     find_missing_label_keys,
     summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
-    why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
+    why="During a rollout, the pods of the old ReplicaSet are counted, too. Once they are gone, the others are uneven.",
     fix="Add matchLabelKeys: [pod-template-hash]",
     advised_field=SPREAD_LABEL_KEYS,
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
@@ -296,43 +302,44 @@ def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
             if key not in _list_pod_label_keys(workload):
-                yield workload.build_problem(
-                    (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
-                )
+                message = f"the pods have no label {key}, so the key is ignored"
+                yield workload.build_problem((*path, "matchLabelKeys", i), message)
 
 
 TS_MLK_KEY_NOT_ON_POD = Rule(
     "ts-mlk-key-not-on-pod",
     WARNING,
     find_label_keys_not_on_pods,
-    summary="matchLabelKeys names a label that the pods do not have",
-    why="Such a key is silently ignored.",
+    summary="matchLabelKeys with a label that the pods do not have",
+    why="The key is silently ignored.",
     fix="Add the label to the pod template, or correct the key",
     source=doc.SPREAD,
 )
 
 
 def _list_pod_label_keys(workload: Workload) -> set[str]:
-    """Return the keys of the labels that the workload's pods have once they are created."""
+    """Return the label keys of the workload's pods, including the labels that their controller adds."""
     return {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
 
 
 def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints that also count a workload which differs in one label.
+    """Find hard spread constraints that also count the pods of a workload which differs in one label.
 
-    Both workloads have the constraint. If they do not, ``ts-inconsistent-group`` reports it.
+    Both workloads have the same constraint, and matchLabelKeys does not tell them apart. Workloads with different
+    constraints are left to ``ts-inconsistent-group``.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
         if selector is None or constraint.when_unsatisfiable != HARD or not workload.is_selected_by(selector):
             continue
-        distinguishing = set(constraint.match_label_keys)
-        others = context.select_coexisting_workloads(workload.subject, workload.namespace, selector)
-        for other in others[:_MAX_COMPARED]:
-            differing = _list_differing_labels(workload, other)
-            has_same_constraint = constraint in other.spec.topology_spread_constraints
-            if len(differing) == 1 and has_same_constraint and not distinguishing & {*differing, TEMPLATE_HASH}:
-                message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
+        selected = context.select_coexisting_workloads(workload.subject, workload.namespace, selector)
+        for other in selected[:_MAX_COMPARED]:
+            differing_labels = _list_differing_labels(workload, other)
+            if len(differing_labels) != 1 or constraint not in other.spec.topology_spread_constraints:
+                continue
+            (label,) = differing_labels
+            if not {label, TEMPLATE_HASH} & set(constraint.match_label_keys):
+                message = f"it also counts the pods of {other.subject}, which differ only in the label {label}"
                 yield workload.build_problem((*path, "labelSelector"), message)
                 break
 
@@ -342,15 +349,15 @@ TS_COUNTS_OTHERS = Rule(
     WARNING,
     find_constraints_counting_other_workloads,
     summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
-    why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
-    "of the other Pending, or all in one domain.",
-    fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
+    why="The pods of one workload decide where the pods of the other may run: a rollout or scale-down of one leaves "
+    "pods of the other Pending, or all in one domain.",
+    fix="Add the label in which they differ to labelSelector or matchLabelKeys",
     source=f"{doc.SPREAD}#consistency",
 )
 
 
 def _list_differing_labels(workload: Workload, other: Workload) -> list[str]:
-    """Return the labels whose values differ. Return [] if the label keys differ or the workloads have one name."""
+    """Return the labels with different values, or [] if the label keys differ or both are variants of one object."""
     if workload.labels.keys() != other.labels.keys() or str(workload.subject) == str(other.subject):
         return []
     return [key for key in workload.labels if workload.labels[key] != other.labels[key]]

@@ -1,9 +1,10 @@
-"""Rules about spread constraints and the topology domains that the nodes of the cluster form."""
+"""Rules about spread constraints and the topology domains of the cluster's nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import NamedTuple
 
 import msgspec
@@ -58,16 +59,14 @@ def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
 
 
 def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints whose topologyKey no eligible node has, proved by a replay."""
+    """Find hard spread constraints with a topologyKey that no eligible node has, proved by a replay."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         eligible = context.facts.get_eligible_nodes(workload)
         labelled = context.facts.get_nodes_with_label(constraint.topology_key)
         if constraint.when_unsatisfiable != HARD or not eligible.any() or (eligible & labelled).any():
             continue
         if context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS)):
-            message = (
-                f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
-            )
+            message = f"none of {counted(eligible.sum(), 'usable node')} has the label {constraint.topology_key}"
             yield workload.build_problem((*path, "topologyKey"), message)
 
 
@@ -76,7 +75,7 @@ TS_KEY_ON_NO_NODE = Rule(
     ERROR,
     find_keys_on_no_node,
     summary="Hard spread on a label that no usable node has",
-    why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
+    why="Nodes without the label are rejected, so the pods stay Pending. Proved by replay.",
     fix="Label the nodes, or correct topologyKey",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -84,15 +83,18 @@ TS_KEY_ON_NO_NODE = Rule(
 
 
 def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints whose topologyKey some eligible nodes lack."""
+    """Find hard spread constraints with a topologyKey that some, but not all, eligible nodes lack."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
+        if constraint.when_unsatisfiable != HARD:
+            continue
         eligible = context.facts.get_eligible_nodes(workload)
-        without = eligible & ~context.facts.get_nodes_with_label(constraint.topology_key)
-        if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
-            lack, are = agreeing(without.sum(), "lacks", "lack"), agreeing(without.sum(), "is", "are")
+        unlabelled = eligible & ~context.facts.get_nodes_with_label(constraint.topology_key)
+        count = int(unlabelled.sum())
+        if 0 < count < eligible.sum():
+            lack_label = agreeing(count, "lacks the label and is", "lack the label and are")
             message = (
-                f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} the label and {are} skipped: "
-                f"{context.facts.format_node_names(without)}"
+                f"{count:,} of {counted(eligible.sum(), 'usable node')} {lack_label} rejected: "
+                f"{context.facts.format_node_names(unlabelled)}"
             )
             yield workload.build_problem((*path, "topologyKey"), message)
 
@@ -102,7 +104,7 @@ TS_KEY_ON_SOME_NODES = Rule(
     WARNING,
     find_keys_on_some_nodes,
     summary="Hard spread on a label that some usable nodes lack",
-    why="Those nodes get no such pods, however empty they are.",
+    why="These nodes get no pods of the workload, however empty they are.",
     fix="Label all nodes",
     source=f"{doc.SPREAD}#implicit-conventions",
     needs_cluster=True,
@@ -110,14 +112,15 @@ TS_KEY_ON_SOME_NODES = Rule(
 
 
 def find_single_domains(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints over a single domain."""
+    """Find hard spread constraints of several replicas over a single domain."""
     for spread in iter_hard_spreads(context):
-        if (
-            spread.workload.is_serving_replicas
-            and spread.eligible.any()
-            and context.facts.count_domains(spread.key, spread.counted) == 1
-        ):
-            message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
+        if not spread.workload.is_serving_replicas or not spread.eligible.any():
+            continue
+        if context.facts.count_domains(spread.key, spread.counted) == 1:
+            message = (
+                f"all usable nodes are in one domain of {spread.key}, so the constraint has no effect, and losing the "
+                "domain is an outage"
+            )
             yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
@@ -126,7 +129,7 @@ TS_SINGLE_DOMAIN = Rule(
     NOTE,
     find_single_domains,
     summary="Hard spread with a single domain",
-    why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
+    why="With one domain there is no skew, so all replicas share it unless minDomains requires more.",
     fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -134,23 +137,23 @@ TS_SINGLE_DOMAIN = Rule(
 
 
 MAX_PLACED = 50
-"""How many replicas a replay places at most to prove that some find no node."""
+"""The maximum number of replicas that a replay places to prove that some find no node."""
 
 
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
     for spread in iter_hard_spreads(context):
-        min_domains, workload = spread.constraint.min_domains or 1, spread.workload
-        domains = context.facts.count_domains(spread.key, spread.counted)
-        fits = domains * spread.constraint.max_skew
-        if (
-            0 < domains < min_domains
-            and fits < workload.highest_replicas
-            and _is_stuck_in_replay(context, workload, fits)
-        ):
+        workload = spread.workload
+        min_domains = spread.constraint.min_domains or 1
+        domain_count = context.facts.count_domains(spread.key, spread.counted)
+        if not 0 < domain_count < min_domains:
+            continue
+        max_placeable = domain_count * spread.constraint.max_skew
+        if _places_no_more_than(context, workload, max_placeable):
             message = (
-                f"minDomains {min_domains}, but there are {domains}: at most {fits} of {workload.highest_replicas} "
-                "replicas are scheduled"
+                f"minDomains is {min_domains}, but there {agreeing(domain_count, 'is', 'are')} only "
+                f"{counted(domain_count, 'domain')}: at most {max_placeable} of {workload.highest_replicas} replicas "
+                "are scheduled"
             )
             yield workload.build_problem((*spread.path, "minDomains"), message)
 
@@ -160,8 +163,8 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
     ERROR,
     find_unreachable_min_domains,
     summary="minDomains above the number of domains",
-    why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
-    "Proved by replay.",
+    why="With fewer domains, the global minimum counts as 0, so each domain takes maxSkew pods, and the others stay "
+    "Pending. Proved by replay.",
     fix="Lower minDomains, or add nodes in more domains",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -174,9 +177,8 @@ def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
-        yield from _find_unusable_domains(
-            context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy"
-        )
+        reason = "taints or cordons keep it out of"
+        yield from _find_unusable_domains(context, spread, usable=usable, reason=reason, field="nodeTaintsPolicy")
 
 
 TS_TAINTED_DOMAINS = Rule(
@@ -184,8 +186,8 @@ TS_TAINTED_DOMAINS = Rule(
     WARNING,
     find_tainted_domains,
     summary="Domains of tainted or cordoned nodes count as empty",
-    why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
-    "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
+    why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use keep the global minimum at 0, and "
+    "replicas above maxSkew in each other domain stay Pending. Proved by replay.",
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
@@ -199,9 +201,8 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
-        yield from _find_unusable_domains(
-            context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy"
-        )
+        reason = "node affinity keeps it out of"
+        yield from _find_unusable_domains(context, spread, usable=usable, reason=reason, field="nodeAffinityPolicy")
 
 
 TS_AFFINITY_POLICY = Rule(
@@ -209,8 +210,8 @@ TS_AFFINITY_POLICY = Rule(
     WARNING,
     find_domains_outside_affinity,
     summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
-    why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
-    "stay Pending. Proved by replay.",
+    why="Domains outside the node affinity keep the global minimum at 0, and replicas above maxSkew in each other "
+    "domain stay Pending. Proved by replay.",
     fix="Remove nodeAffinityPolicy: Ignore",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -218,46 +219,46 @@ TS_AFFINITY_POLICY = Rule(
 
 
 def _find_unusable_domains(
-    context: LintContext, spread: HardSpread, usable: Bools, reason: str, field: str
+    context: LintContext, spread: HardSpread, *, usable: Bools, reason: str, field: str
 ) -> Iterator[Problem]:
     """Yield a problem if domains that count as empty but cannot be used leave replicas without a node.
 
-    Only maxSkew pods fit in each of the usable domains then.
+    Only maxSkew pods then fit in each of the domains of ``usable`` nodes (N,). ``reason`` begins the message, and
+    ``field`` is the field of the constraint at which the problem is reported.
     """
     facts, workload = context.facts, spread.workload
-    domains, usable_domains = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
-    fits = usable_domains * spread.constraint.max_skew
-    if (
-        0 < usable_domains < domains
-        and fits < workload.highest_replicas
-        and _is_stuck_in_replay(context, workload, fits)
-    ):
-        unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
+    domain_count = facts.count_domains(spread.key, spread.counted)
+    usable_count = facts.count_domains(spread.key, usable)
+    max_placeable = usable_count * spread.constraint.max_skew
+    if 0 < usable_count < domain_count and _places_no_more_than(context, workload, max_placeable):
+        unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
-            f"{reason} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: "
-            f"at most {fits} of {workload.highest_replicas} replicas are scheduled"
+            f"{reason} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which count as "
+            f"empty: at most {max_placeable} of {workload.highest_replicas} replicas are scheduled"
         )
         yield workload.build_problem((*spread.path, field), message)
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose hard constraints can be met one by one, but not together, proved by replays."""
-    spreads_by_workload: dict[int, list[HardSpread]] = {}
+    """Find workloads with hard constraints that can be met one by one but not together, proved by replays."""
+    facts = context.facts
+    spreads_by_workload: dict[Workload, list[HardSpread]] = {}
     for spread in iter_hard_spreads(context):
-        spreads_by_workload.setdefault(id(spread.workload), []).append(spread)
-    for spreads in spreads_by_workload.values():
-        workload = spreads[0].workload
-        count = min(workload.highest_replicas, MAX_PLACED)
+        spreads_by_workload.setdefault(spread.workload, []).append(spread)
+    for workload, spreads in spreads_by_workload.items():
         if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.highest_replicas):
             continue
-        placed = context.facts.count_placeable(workload, count)
-        with_one_constraint = [
+        count = min(workload.highest_replicas, MAX_PLACED)
+        placed = facts.count_placeable(workload, count)
+        if placed == count:
+            continue
+        variants_with_one_constraint = (
             replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
             for s in spreads
-        ]
-        if placed < count and all(context.facts.count_placeable(w, count) == count for w in with_one_constraint):
+        )
+        if all(facts.count_placeable(variant, count) == count for variant in variants_with_one_constraint):
             message = (
-                f"together the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, "
+                f"together, the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, but "
                 "each alone for all"
             )
             yield workload.build_problem(("topologySpreadConstraints",), message)
@@ -276,23 +277,28 @@ TS_CONFLICTING = Rule(
 
 
 def _are_domains_uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Return whether a domain of one constraint has too few domains of another for its share of the replicas."""
+    """Return whether a domain of one constraint has too few domains of another one for its share of the replicas.
+
+    For example, a zone has too few hosts. Only then can the constraints conflict.
+    """
     nodes = context.facts.view.nodes
-    for outer in spreads:
-        for inner in spreads:
-            if inner is outer or not outer.eligible.any():
-                continue
-            codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
-            domain_pairs = np.unique(codes, axis=1)
-            inner_domains = np.unique(domain_pairs[0], return_counts=True)[1]  # of each outer domain
-            capacity = inner_domains * inner.constraint.max_skew
-            if capacity.min() < replicas // len(capacity):
-                return True
+    for outer, inner in permutations(spreads, 2):
+        if not outer.eligible.any():
+            continue
+        codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
+        outer_codes, _ = np.unique(codes, axis=1)  # one column per pair of domains
+        _, inner_domain_counts = np.unique(outer_codes, return_counts=True)
+        capacities = inner_domain_counts * inner.constraint.max_skew
+        if capacities.min() < replicas // len(capacities):
+            return True
     return False
 
 
-def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> bool:
-    """Return whether a replay places no more than ``fits`` replicas."""
-    if fits >= MAX_PLACED:
+def _places_no_more_than(context: LintContext, workload: Workload, count: int) -> bool:
+    """Return whether a replay places no more than ``count`` replicas of a workload that has more.
+
+    False if the replay would have to place more than MAX_PLACED replicas.
+    """
+    if count >= min(workload.highest_replicas, MAX_PLACED):
         return False
-    return context.facts.count_placeable(workload, min(fits + 1, workload.highest_replicas)) <= fits
+    return context.facts.count_placeable(workload, count + 1) <= count

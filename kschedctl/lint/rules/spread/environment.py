@@ -1,4 +1,4 @@
-"""Rules about topology spread and what surrounds it: running pods, other workloads, storage and configuration."""
+"""Rules about topology spread together with running pods, other workloads, storage and the configuration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from kschedctl.api.arrays import Counts
 from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import StorageClass
@@ -16,7 +17,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
-from kschedctl.lint.rules.spread.domains import iter_hard_spreads
+from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spreads
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
 
@@ -24,17 +25,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]:
-    """Find nodes without hostname and zone label, which the default spread does not score."""
+    """Find nodes without hostname and zone label, which the default spread does not score.
+
+    They are one problem, at the first node. Finds nothing if all workloads have constraints of their own.
+    """
     facts = context.facts
-    without = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
-    if without.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
-        first = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(without)[0])])
-        have, them = agreeing(without.sum(), "has", "have"), agreeing(without.sum(), "it", "them")
+    unlabelled = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
+    if unlabelled.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
+        first_node = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(unlabelled)[0])])
+        count = int(unlabelled.sum())
         message = (
-            f"{counted(without.sum(), 'node')} {have} neither a {HOSTNAME} nor a {ZONE} label: the default spread "
-            f"does not score {them}"
+            f"{counted(count, 'node')} {agreeing(count, 'has', 'have')} neither a {HOSTNAME} nor a {ZONE} label, so "
+            f"the default spread does not score {agreeing(count, 'it', 'them')}"
         )
-        yield first.build_problem(("metadata", "labels"), message)
+        yield first_node.build_problem(("metadata", "labels"), message)
 
 
 TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
@@ -42,7 +46,7 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
     NOTE,
     find_nodes_without_default_spread,
     summary="Nodes that the default spread does not score",
-    why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for that.",
+    why="Pods without constraints are spread by hostname and zone. Nodes without these labels get no score for that.",
     fix="Label the nodes",
     source=f"{doc.SPREAD}#internal-default-constraints",
     needs_cluster=True,
@@ -52,13 +56,17 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
 def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
     """Find hard default constraints in the configuration of a cluster with a Cluster Autoscaler."""
     assert context.cluster is not None
-    autoscaler = any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods)
+    if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):
+        return
     for i, profile in enumerate(objects_at(context.cluster.configuration, "profiles")):
         for j, config in enumerate(objects_at(profile, "pluginConfig")):
-            defaults = objects_at(config, "args", "defaultConstraints")
-            if autoscaler and any(constraint.get("whenUnsatisfiable") == HARD for constraint in defaults):
+            default_constraints = objects_at(config, "args", "defaultConstraints")
+            if any(constraint.get("whenUnsatisfiable") == HARD for constraint in default_constraints):
                 path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
-                message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
+                message = (
+                    "the Cluster Autoscaler does not know these hard default constraints and may add no nodes for pods "
+                    "that need them"
+                )
                 subject = Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", "")))
                 yield subject.build_problem(path, message)
 
@@ -67,8 +75,9 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
     "ts-default-donotschedule-with-ca",
     WARNING,
     find_hard_defaults_with_autoscaler,
-    summary="Hard default constraints where a Cluster Autoscaler runs",
-    why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
+    summary="Hard default constraints in a cluster with a Cluster Autoscaler",
+    why="The autoscaler simulates with its own default constraints: it sees no reason to add a node, and pods stay "
+    "Pending.",
     fix="Make the default constraints ScheduleAnyway",
     source="https://github.com/kubernetes/autoscaler/issues/3879",
     needs_cluster=True,
@@ -77,14 +86,14 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
 
 def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
     """Find hard spread by zone if StorageClasses name zones that have no nodes."""
-    facts = context.facts
-    column = facts.view.nodes.label(ZONE)
-    missing = sorted(_list_storage_zones(context) - set(column.values))
-    if not missing or not column.values:
+    node_zones = set(context.facts.view.nodes.label(ZONE).values)
+    empty_zones = sorted(_list_storage_zones(context) - node_zones)
+    if not empty_zones or not node_zones:
         return
     for spread in iter_hard_spreads(context):
         if spread.key == ZONE and spread.workload.is_serving_replicas:
-            message = f"no node is in {', '.join(missing)}, so these zones do not count until one is"
+            zones = agreeing(len(empty_zones), f"zone {empty_zones[0]} has", f"zones {', '.join(empty_zones)} have")
+            message = f"{zones} no nodes and {agreeing(len(empty_zones), 'is', 'are')} not counted until a node joins"
             yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
@@ -93,16 +102,16 @@ TS_SCALE_FROM_ZERO = Rule(
     NOTE,
     find_zones_without_nodes,
     summary="Hard zone spread while a zone has no nodes",
-    why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
-    "count, and pods pile up in the others.",
-    fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
+    why="The scheduler only knows zones with nodes: a zone that could be scaled up from zero is not counted, and the "
+    "pods go to the other zones.",
+    fix="Set minDomains to the number of zones, so that the autoscaler adds nodes in the empty ones",
     source=f"{doc.SPREAD}#known-limitations",
     needs_cluster=True,
 )
 
 
 def _list_storage_zones(context: LintContext) -> set[str]:
-    """Return the zones that StorageClasses allow, which exist even without nodes."""
+    """Return the zones that StorageClasses allow. They exist even without nodes."""
     return {
         value
         for storage_class in context.list_all(StorageClass)
@@ -114,23 +123,25 @@ def _list_storage_zones(context: LintContext) -> set[str]:
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints that count pods of a workload with another constraint for the same key, or none."""
-    groups: dict[tuple[str, Selector], list[Workload]] = {}
+    """Find spread constraints that count pods of a workload with a different constraint, or none, for the same key."""
+    selected_workloads: dict[tuple[str, Selector], list[Workload]] = {}  # with distinct constraints, for speed
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
         if selector is None or not workload.is_selected_by(selector):
             continue
-        group = workload.namespace, selector
-        if group not in groups:
-            groups[group] = _keep_distinct_constraints(context.select_workloads(*group), by_file=bool(context.variants))
-        for other in groups[group]:
+        key = workload.namespace, selector
+        if key not in selected_workloads:
+            selected_workloads[key] = _select_distinct_constraints(
+                context.select_workloads(workload.namespace, selector), by_file=bool(context.variants)
+            )
+        for other in selected_workloads[key]:
             if not context.variants.can_coexist(workload.subject, other.subject):
                 continue
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:
+                difference = "a different constraint" if same_key else "no constraint"
                 message = (
-                    f"{other.subject} has pods that it counts, with {'another' if same_key else 'no'} "
-                    f"constraint for {constraint.topology_key}"
+                    f"it counts the pods of {other.subject}, which have {difference} for {constraint.topology_key}"
                 )
                 yield workload.build_problem(path, message)
                 break
@@ -140,43 +151,40 @@ TS_INCONSISTENT_GROUP = Rule(
     "ts-inconsistent-group",
     WARNING,
     find_inconsistent_constraints,
-    summary="Pods that count each other carry different constraints",
-    why="One workload keeps the skew that the other one breaks.",
+    summary="Pods that are counted together have different constraints",
+    why="One workload respects the skew, and the other one breaks it.",
     fix="Give both the same constraints, or narrow the selectors",
     source=f"{doc.SPREAD}#consistency",
 )
 
 
-def _keep_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
-    """Return the first workload with each list of constraints, per file if ``by_file``."""
-    first: dict[tuple[bytes, str], Workload] = {}
+def _select_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
+    """Return the first workload with each distinct list of constraints, separately for each file if ``by_file``."""
+    first_workloads: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
-        place = workload.subject.location
-        file = place.file if by_file and place else ""
-        first.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
-    return list(first.values())
+        location = workload.subject.location
+        file = location.file if by_file and location else ""
+        key = _encode(workload.spec.topology_spread_constraints), file
+        first_workloads.setdefault(key, workload)
+    return list(first_workloads.values())
 
 
 def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints whose maxSkew the running pods exceed."""
-    facts = context.facts
+    """Find hard spread constraints with a maxSkew that the running pods exceed.
+
+    Constraints with matchLabelKeys are left out, as the pods of each revision are counted separately.
+    """
     for spread in iter_hard_spreads(context):
         selector = compile_selector(spread.constraint.label_selector)
-        if selector is None or selector.selects_everything:  # counts none: ts-no-selector, ts-empty-selector
-            continue
+        if selector is None or selector.selects_everything:
+            continue  # it counts no pods, and ts-no-selector or ts-empty-selector reports it
         if spread.constraint.match_label_keys or not spread.counted.any():
             continue
-        pods = facts.view.pods
-        selected = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
-        node = facts.view.node
-        rows = node[selected[pods.info] & (node >= 0)]
-        codes = facts.view.nodes.label(spread.key).codes
-        in_domain = np.bincount(codes[rows[spread.counted[rows]]], minlength=codes.max() + 1)
-        counts = in_domain[np.unique(codes[spread.counted])]
+        counts = _count_pods_per_domain(context, spread, selector)
         skew = int(counts.max() - counts.min())
         if skew > spread.constraint.max_skew:
             message = (
-                f"the skew is {skew} now ({counts.min()} to {counts.max()} pods a domain), maxSkew "
+                f"the skew is {skew} now ({counts.min()} to {counts.max()} pods per domain), but maxSkew is "
                 f"{spread.constraint.max_skew}"
             )
             yield spread.workload.build_problem(spread.path, message)
@@ -187,8 +195,20 @@ TS_ALREADY_VIOLATED = Rule(
     WARNING,
     find_exceeded_skews,
     summary="Running pods exceed maxSkew",
-    why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
+    why="Nothing corrects the skew after scale-downs or cordons, and new pods may only go to the emptiest domains.",
     fix="Restart the workload, or let the descheduler evict the surplus",
     source=f"{doc.SPREAD}#known-limitations",
     needs_cluster=True,
 )
+
+
+def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
+    """Count the bound pods that a constraint selects in each domain that it counts."""
+    view = context.facts.view
+    pods = view.pods
+    selected_infos = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
+    rows = view.node[selected_infos[pods.info] & (view.node >= 0)]
+    counted_rows = rows[spread.counted[rows]]
+    codes = view.nodes.label(spread.key).codes
+    counts_by_code = np.bincount(codes[counted_rows], minlength=codes.max() + 1)
+    return counts_by_code[np.unique(codes[spread.counted])].astype(np.int64)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.objects import PersistentVolume, StorageClass
+import numpy as np
+
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
 from kschedctl.lint.analysis.placement import (
@@ -34,7 +36,7 @@ ZONAL_PROVISIONERS = frozenset(
         "kubernetes.io/cinder",
     }
 )
-"""Provisioners whose volumes exist in one zone only."""
+"""Provisioners of volumes that exist in one zone only."""
 
 MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
@@ -42,11 +44,13 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
-    zones = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
+    zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
+    if zone_count < 2:
+        return
     for subject, storage_class in context.list_linted(StorageClass):
-        immediate = storage_class.volume_binding_mode in (None, "Immediate")
-        if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
-            message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
+        is_immediate = storage_class.volume_binding_mode in (None, "Immediate")
+        if is_immediate and storage_class.provisioner in ZONAL_PROVISIONERS:
+            message = f"volumes are created in any of {zone_count} zones before it is known where the pod can run"
             yield subject.build_problem(("volumeBindingMode",), message)
 
 
@@ -55,7 +59,8 @@ VL_IMMEDIATE_MULTIZONE = Rule(
     WARNING,
     find_immediate_zonal_classes,
     summary="Immediate binding of zonal volumes in a cluster of several zones",
-    why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
+    why="The volume may be created in a zone where the pod cannot run, and the pod then stays Pending (volume node "
+    "affinity conflict).",
     fix="Set volumeBindingMode: WaitForFirstConsumer",
     source=doc.STORAGE,
     needs_cluster=True,
@@ -63,24 +68,25 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
-    """Find replicas that share a volume that only one node or one zone can use."""
-    volumes = {pv.metadata.name: pv for pv in context.list_all(PersistentVolume)}
+    """Find several replicas that share a volume which only one node or one zone can use."""
+    volumes = {volume.metadata.name: volume for volume in context.list_all(PersistentVolume)}
     for workload in context.workloads:
+        if not workload.is_serving_replicas:
+            continue
+        constraints = workload.spec.topology_spread_constraints
+        has_hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
-            if not workload.is_serving_replicas:
-                continue
-            modes = claim.spec.access_modes
-            if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
-                one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
-                replicas, name = workload.highest_replicas, claim.metadata.name
-                message = f"{replicas} replicas share claim {name}, which one {one} only can use"
+            user = get_single_user(claim)
+            if user:
+                message = (
+                    f"{workload.highest_replicas} replicas share claim {claim.metadata.name}, which only one {user} "
+                    "can use"
+                )
                 yield workload.build_problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
-            constraints = workload.spec.topology_spread_constraints
-            hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
-            if volume is not None and hard_zone_spread and _is_in_one_zone(volume):
-                message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
+            if volume is not None and has_hard_zone_spread and _is_in_one_zone(volume):
+                message = f"volume {volume.metadata.name} is in one zone, but the replicas have to spread across zones"
                 yield workload.build_problem(path, message)
 
 
@@ -88,16 +94,24 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
     "vl-rwo-with-hard-spread",
     WARNING,
     find_shared_single_node_volumes,
-    summary="Replicas that share a volume usable by one node or zone only",
-    why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
+    summary="Replicas that share a volume which only one node or zone can use",
+    why="The replicas have to run where the volume is. Others stay Pending or in ContainerCreating, at the latest "
     "after a drain or rollout.",
     fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
     source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
 )
 
 
+def get_single_user(claim: PersistentVolumeClaim) -> str:
+    """Return what can use a claim only one at a time: ``pod`` or ``node``, or "" if several nodes can."""
+    modes = claim.spec.access_modes
+    if not modes or any(mode not in SINGLE_NODE_MODES for mode in modes):
+        return ""
+    return "pod" if modes == ("ReadWriteOncePod",) else "node"
+
+
 def _is_in_one_zone(volume: PersistentVolume) -> bool:
-    """Return whether the volume's node affinity allows exactly one zone per term."""
+    """Return whether each term of the volume's node affinity allows exactly one zone. False without any terms."""
     terms = get_volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
@@ -106,30 +120,30 @@ def _is_in_one_zone(volume: PersistentVolume) -> bool:
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
+    """Find workloads with a host port and fewer usable nodes than replicas and rollout pods, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         host_port = next(iter_host_ports(workload), None)
         if host_port is None or workload.kind not in SERVING_KINDS:
             continue
-        rows = facts.get_eligible_nodes(workload).nonzero()[0]
+        path, _ = host_port
+        rows = np.flatnonzero(facts.get_eligible_nodes(workload))
         surge, unavailable = workload.compute_surge()
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
-        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_after(workload, rows):
+        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_with_pods_on(workload, rows):
             continue
-        hosts = counted(len(rows), "usable host")
+        nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
-            message = (
-                f"all {hosts} {agreeing(len(rows), 'has', 'have')} the port in use: no room for a rollout's new pod"
-            )
+            in_use = agreeing(len(rows), "the only usable node", f"all {nodes}")
+            message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
         else:
-            stay = agreeing(excess, "stays", "stay")
             message = (
-                f"{workload.highest_replicas} replicas, but only {hosts}, one replica each: {excess} {stay} Pending"
+                f"{workload.highest_replicas} replicas, but only {nodes} for one replica each: {excess} "
+                f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
-        yield workload.build_problem(host_port[0], message)
+        yield workload.build_problem(path, message)
 
 
 HP_HOSTPORT_OVER_NODES = Rule(
@@ -137,7 +151,8 @@ HP_HOSTPORT_OVER_NODES = Rule(
     ERROR,
     find_more_replicas_than_hosts,
     summary="hostPort with more replicas than usable nodes",
-    why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each node.",
+    why="Only one pod per node can use a host port, and the others stay Pending. Proved by replay with one replica on "
+    "each node.",
     fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
     source="https://github.com/kubernetes/kubernetes/issues/91340",
     needs_cluster=True,
@@ -152,7 +167,7 @@ def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
                 successor = DEPRECATED_LABELS[key]
                 yield workload.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
-                message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
+                message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
                 yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
     for subject, volume in context.list_linted(PersistentVolume):
         for path, key in iter_volume_label_keys(volume):
@@ -166,7 +181,7 @@ LB_DEPRECATED = Rule(
     WARNING,
     find_deprecated_labels,
     summary="Deprecated node labels",
-    why="New nodes will not have them: then nothing matches, and pods stay Pending.",
+    why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
     fix="Use the label that replaced it",
     source=doc.LABELS,
     safe_fix=replace_label,

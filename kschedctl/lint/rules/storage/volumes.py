@@ -1,4 +1,4 @@
-"""Rules about the claims, StorageClasses and Services that workloads name, and about volumes.
+"""Rules about the claims, StorageClasses and Services that workloads refer to, and about volumes.
 
 Upstream: checkVolumeSatisfyClaim in pkg/controller/volume/persistentvolume/pv_controller.go (v1.36).
 """
@@ -17,20 +17,23 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.rules.storage.attachment import SINGLE_NODE_MODES
+from kschedctl.lint.rules.storage.attachment import get_single_user
 
 
 def find_missing_storage(context: LintContext) -> Iterator[Problem]:
-    """Find names of claims and StorageClasses that do not exist in the cluster or the manifests."""
+    """Find names of claims and StorageClasses that do not exist in the cluster or the manifests.
+
+    A class that some volume has need not exist.
+    """
     yield from _find_missing_claims(context)
-    if context.are_all_read("StorageClass", "PersistentVolume"):
-        names = {storage_class.metadata.name for storage_class in context.list_all(StorageClass)}
-        names |= {volume.spec.storage_class_name for volume in context.list_all(PersistentVolume)}
-        for subject, path, name in iter_storage_class_names(
-            context.list_linted(PersistentVolumeClaim), context.workloads
-        ):
-            if name and name not in names:
-                yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
+    if not context.are_all_read("StorageClass", "PersistentVolume"):
+        return
+    class_names = {storage_class.metadata.name for storage_class in context.list_all(StorageClass)}
+    class_names |= {volume.spec.storage_class_name for volume in context.list_all(PersistentVolume)}
+    claims = context.list_linted(PersistentVolumeClaim)
+    for subject, path, name in iter_storage_class_names(claims, context.workloads):
+        if name and name not in class_names:
+            yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
 
 VL_MISSING = Rule(
@@ -38,37 +41,39 @@ VL_MISSING = Rule(
     ERROR,
     find_missing_storage,
     summary="A claim or StorageClass that does not exist",
-    why="The pods stay Pending until it is created.",
-    fix="Create it, or correct the name",
+    why="The pods stay Pending until the object is created.",
+    fix="Create the object, or correct the name",
     source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
     needs_cluster=True,
 )
 
 
 def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
-    """Yield a problem for each volume of a workload whose claim does not exist."""
+    """Yield a problem for each volume of a workload with a claim that does not exist, if all claims are known."""
     if not context.are_all_read("PersistentVolumeClaim"):
         return
-    existing = {(c.metadata.namespace or "default", c.metadata.name) for c in context.list_all(PersistentVolumeClaim)}
+    all_claims = context.list_all(PersistentVolumeClaim)
+    existing_claims = {(c.metadata.namespace or "default", c.metadata.name) for c in all_claims}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
-            source = volume.persistent_volume_claim
-            if source is not None and source.claim_name and (workload.namespace, source.claim_name) not in existing:
+            claim_name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim else ""
+            if claim_name and (workload.namespace, claim_name) not in existing_claims:
                 path = ("volumes", i, "persistentVolumeClaim", "claimName")
-                yield workload.build_problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
+                yield workload.build_problem(path, f'persistentvolumeclaim "{claim_name}" not found')
 
 
 def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with one replica and a single-node volume whose update starts the new pod first."""
+    """Find workloads with one replica, a volume for one node or pod, and a rollout that starts the new pod first."""
     for workload in context.workloads:
         surge, _ = workload.compute_surge()
-        for i, claim in context.iter_claims(workload) if workload.highest_replicas == 1 and surge else ():
-            modes = claim.spec.access_modes
-            if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
-                users = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
+        if workload.highest_replicas != 1 or not surge:
+            continue
+        for i, claim in context.iter_claims(workload):
+            user = get_single_user(claim)
+            if user:
                 message = (
-                    f"claim {claim.metadata.name} is for one {users}, but an update starts the new pod before the old "
-                    "one is gone"
+                    f"only one {user} can use claim {claim.metadata.name}, but a rollout starts the new pod before the "
+                    "old one stops"
                 )
                 yield workload.build_problem(("volumes", i), message)
 
@@ -77,29 +82,33 @@ VL_RWO_ROLLING = Rule(
     "vl-rwo-rolling",
     WARNING,
     find_rollouts_that_share_a_volume,
-    summary="One replica with a single-node volume, and an update that starts the new pod first",
-    why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
-    "new one is ready: the update never ends.",
+    summary="One replica with a single-node volume, and a rollout that starts the new pod first",
+    why="If the new pod is placed on another node, the volume cannot be attached there, and the old pod stays until "
+    "the new one is ready: the rollout never ends.",
     fix="Set strategy.type: Recreate, or use a StatefulSet",
     source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
 )
 
 
 def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem]:
-    """Find StatefulSets whose serviceName no Service has.
+    """Find StatefulSets with the serviceName of a Service that does not exist, if all Services are known.
 
     Without a cluster, only namespaces for which the manifests have a Service are checked.
     """
+    if not context.are_all_read("Service"):
+        return
     services = {(s.namespace or "default", s.name) for s in context.subjects if s.kind == "Service"}
     if context.cluster is not None:
         services |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
-    namespaces = {namespace for namespace, _ in services}
-    for workload in context.workloads if context.are_all_read("Service") else ():
-        if workload.kind != "StatefulSet" or (context.cluster is None and workload.namespace not in namespaces):
+    namespaces_with_service = {namespace for namespace, _ in services}
+    for workload in context.workloads:
+        if workload.kind != "StatefulSet":
+            continue
+        if context.cluster is None and workload.namespace not in namespaces_with_service:
             continue
         name = text_at(workload.subject.document, "spec", "serviceName")
         if name and (workload.namespace, name) not in services:
-            message = f'there is no Service "{name}": its pods have no names in DNS'
+            message = f'Service "{name}" does not exist, so its pods have no names in DNS'
             yield workload.subject.build_problem(("spec", "serviceName"), message)
 
 
@@ -107,15 +116,17 @@ SS_NO_SERVICE = Rule(
     "ss-no-service",
     WARNING,
     find_stateful_sets_without_service,
-    summary="A StatefulSet whose Service does not exist",
-    why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
-    "where the manifests have Services in its namespace.",
+    summary="A StatefulSet with a Service that does not exist",
+    why="Its pods get no stable names and so do not find each other. Checked against the cluster, or if the manifests "
+    "have Services in its namespace.",
     fix="Create a headless Service of that name, or correct serviceName",
     source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
 )
+
+
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _STATIC_CLASS_NAMES = ("", "manual")
-"""Names of StorageClasses that need not exist, as upstream's examples write them."""
+"""Names of StorageClasses that need not exist, because upstream's examples use them for static volumes."""
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
@@ -132,8 +143,8 @@ VL_LOCAL_UNPINNED = Rule(
     ERROR,
     find_local_volumes_without_affinity,
     summary="A local volume without nodeAffinity",
-    why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
-    fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
+    why="The API server refuses the volume, since the scheduler could not know on which node the disk is.",
+    fix="Add nodeAffinity for kubernetes.io/hostname of the node that has the disk",
     source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
 )
 
@@ -143,9 +154,8 @@ def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
     for subject, storage_class in context.list_linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
-            yield subject.build_problem(
-                ("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer"
-            )
+            fix = "Write volumeBindingMode: WaitForFirstConsumer"
+            yield subject.build_problem(("volumeBindingMode",), message, fix)
 
 
 VL_LOCAL_IMMEDIATE = Rule(
@@ -153,121 +163,146 @@ VL_LOCAL_IMMEDIATE = Rule(
     WARNING,
     find_immediate_local_classes,
     summary="A StorageClass of local volumes with immediate binding",
-    why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
-    "labels that the pod asks for, and the pod stays Pending.",
+    why="A claim is bound to some node's volume before its pod is considered: the node may lack the room or the "
+    "labels that the pod needs, and the pod stays Pending.",
     fix="Set volumeBindingMode: WaitForFirstConsumer",
     source=doc.STORAGE,
 )
 
 
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
-    """Find unbound claims that cannot be bound to the volume they name or to any volume of their static class."""
-    volumes = context.list_all_items(PersistentVolume)
-    for subject, claim in context.list_linted(PersistentVolumeClaim) if volumes else ():
-        coexisting: list[PersistentVolume] = context.list_coexisting(subject, volumes)
+    """Find unbound claims that cannot be bound to the volume that they name, or to any volume of their static class."""
+    volume_items = context.list_all_items(PersistentVolume)
+    if not volume_items:
+        return
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
         if claim.status.phase == "Bound":
             continue
-        if name := claim.spec.volume_name:
-            named = next((volume for volume in coexisting if volume.metadata.name == name), None)
-            mismatch = _find_named_volume_mismatch(subject, claim, named) if named is not None else None
-            if mismatch is not None:
-                yield subject.build_problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
-            continue
-        class_name = claim.spec.storage_class_name
-        available = [v for v in coexisting if v.spec.storage_class_name == class_name and _is_available(v)]
-        mismatches = [_find_mismatch(claim, volume) for volume in available]
-        if not mismatches or mismatches[0] is None or not all(mismatches):
-            continue
-        if _is_static_class(context, subject, class_name):
-            path, reason = mismatches[0]
-            message = f"none of the volumes of its class fits, as {available[0].metadata.name}: {reason}"
-            yield subject.build_problem(path, message)
+        volumes: list[PersistentVolume] = context.list_coexisting(subject, volume_items)
+        if claim.spec.volume_name:
+            yield from _check_named_volume(subject, claim, volumes)
+        else:
+            yield from _check_static_class(context, subject, claim, volumes)
 
 
 VL_NEVER_BINDS = Rule(
     "vl-never-binds",
     WARNING,
     find_unbindable_claims,
-    summary="A claim and the volume meant for it that do not match",
-    why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
-    "makes volumes of its class.",
-    fix="Make class, size, accessModes and volumeMode of the two agree",
+    summary="A claim that does not match the volume meant for it",
+    why="The claim and its pods stay Pending. Checked if the claim names the volume, or if nothing provisions volumes "
+    "of its class.",
+    fix="Make class, size, accessModes and volumeMode of the two match",
     source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
 )
 
 
+def _check_named_volume(
+    subject: Subject, claim: PersistentVolumeClaim, volumes: list[PersistentVolume]
+) -> Iterator[Problem]:
+    """Yield a problem if a claim cannot be bound to the volume that it names. The volume may be unknown."""
+    name = claim.spec.volume_name
+    volume = next((volume for volume in volumes if volume.metadata.name == name), None)
+    mismatch = _find_named_volume_mismatch(subject, claim, volume) if volume is not None else None
+    if mismatch is not None:
+        yield subject.build_problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
+
+
+def _check_static_class(
+    context: LintContext, subject: Subject, claim: PersistentVolumeClaim, volumes: list[PersistentVolume]
+) -> Iterator[Problem]:
+    """Yield a problem if a claim matches no available volume of its class, and nothing provisions volumes of it."""
+    class_name = claim.spec.storage_class_name
+    available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_available(v)]
+    mismatches = [_find_mismatch(claim, volume) for volume in available]
+    if not mismatches or mismatches[0] is None or not all(mismatches):
+        return
+    if _is_static_class(context, subject, class_name):
+        path, reason = mismatches[0]
+        message = f"no volume of its class matches; {available[0].metadata.name}, for example: {reason}"
+        yield subject.build_problem(path, message)
+
+
 class _Mismatch(NamedTuple):
-    """The field in which a claim does not match a volume."""
+    """The reason why a claim does not match a volume."""
 
     path: Path
+    """The field of the claim."""
     reason: str
 
 
 def _is_available(volume: PersistentVolume) -> bool:
-    """Return whether the volume is neither bound nor reserved."""
+    """Return whether the volume is neither bound to a claim nor reserved for one."""
     return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
 
 
 def _find_named_volume_mismatch(
     subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> _Mismatch | None:
-    """Return why a claim cannot be bound to the volume that it names, or None.
+    """Find the reason why a claim cannot be bound to the volume that it names, or return None if it can.
 
-    Like upstream, this compares nothing else once the volume is reserved for the claim.
+    As upstream, nothing else is compared if the volume is reserved for the claim.
     """
-    reserved = volume.spec.claim_ref
-    if reserved is not None:
-        if (reserved.namespace or "default", reserved.name) == (subject.namespace or "default", subject.name):
+    claim_ref = volume.spec.claim_ref
+    if claim_ref is not None:
+        if (claim_ref.namespace or "default", claim_ref.name) == (subject.namespace or "default", subject.name):
             return None
-        return _Mismatch(("spec", "volumeName"), f"it is kept for {reserved.namespace}/{reserved.name}")
+        return _Mismatch(("spec", "volumeName"), f"it is reserved for {claim_ref.namespace}/{claim_ref.name}")
     class_name = claim.spec.storage_class_name
     if class_name is not None and class_name != volume.spec.storage_class_name:
-        reason = f'storageClassName does not match, that of the volume is "{volume.spec.storage_class_name}"'
+        reason = f'storageClassName does not match: the volume has "{volume.spec.storage_class_name}"'
         return _Mismatch(("spec", "storageClassName"), reason)
     return _find_mismatch(claim, volume)
 
 
 def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
-    """Return the first field in which a claim does not match a volume, or None."""
+    """Find the first mismatch of a claim and a volume in size, volumeMode or accessModes, or return None."""
     request = parse_valid_quantities(claim.spec.resources.requests).get("storage")
     capacity = parse_valid_quantities(volume.spec.capacity).get("storage")
     if request is not None and capacity is not None and capacity < request:
-        reason = f"requested PV is too small, it has {capacity}"
+        reason = f"requested PV is too small: it has {capacity}"
         return _Mismatch(("spec", "resources", "requests", "storage"), reason)
     volume_mode = volume.spec.volume_mode or "Filesystem"
     if (claim.spec.volume_mode or "Filesystem") != volume_mode:
-        return _Mismatch(("spec", "volumeMode"), f"incompatible volumeMode, it is {volume_mode}")
+        return _Mismatch(("spec", "volumeMode"), f"incompatible volumeMode: the volume has {volume_mode}")
     missing_modes = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
     if missing_modes:
-        modes = ", ".join(volume.spec.access_modes)
-        reason = f"incompatible accessMode, it has {modes}, and not {', '.join(missing_modes)}"
+        volume_modes = ", ".join(volume.spec.access_modes)
+        reason = f"incompatible accessMode: it needs {', '.join(missing_modes)}, and the volume has {volume_modes}"
         return _Mismatch(("spec", "accessModes"), reason)
     return None
 
 
 def _is_static_class(context: LintContext, subject: Subject, name: str | None) -> bool:
-    """Return whether nothing provisions volumes of the class."""
-    classes = context.list_coexisting(
-        subject, [i for i in context.list_all_items(StorageClass) if i.subject.name == name]
-    )
+    """Return whether nothing provisions volumes of the class.
+
+    A class that does not exist is static only if its name is "" or ``manual`` and all classes are known.
+    """
+    items = [item for item in context.list_all_items(StorageClass) if item.subject.name == name]
+    classes = context.list_coexisting(subject, items)
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
     return name in _STATIC_CLASS_NAMES and context.are_all_read("StorageClass")
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
-    """Find claims without a StorageClass if no class in the same folder is the default."""
+    """Find claims without a StorageClass if the same folder has classes and none is the default.
+
+    Claims that a volume among the manifests may serve are left out. With a cluster, nothing is reported.
+    """
     classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
-    for subject, claim in context.list_linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
+    if not classes or context.cluster is not None:
+        return
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
         if claim.spec.storage_class_name is not None or claim.spec.volume_name:
             continue
-        in_folder = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        coexisting: list[StorageClass] = context.list_coexisting(subject, in_folder)
-        if not coexisting or any(map(_is_default, coexisting)):
+        folder_items = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
+        folder_classes: list[StorageClass] = context.list_coexisting(subject, folder_items)
+        if not folder_classes or any(map(_is_default, folder_classes)):
             continue
         if not context.list_coexisting(subject, volumes):
-            names = ", ".join(storage_class.metadata.name for storage_class in coexisting)
-            message = f"it names no storageClassName, and none of the classes here is the default: {names}"
+            names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
+            message = f"it has no storageClassName, and no StorageClass in the folder is the default: {names}"
             yield subject.build_problem(("spec",), message)
 
 
@@ -275,10 +310,10 @@ VL_NO_DEFAULT = Rule(
     "vl-no-default",
     WARNING,
     find_claims_without_default_class,
-    summary="A claim without a StorageClass, where none is the default",
-    why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
-    "where StorageClasses are in the same folder.",
-    fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
+    summary="A claim without a StorageClass although none is the default",
+    why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked if "
+    "StorageClasses are in the same folder.",
+    fix="Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class",
     source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
 )
 

@@ -93,9 +93,9 @@ class DomainSearch:
             top = self._find_best_fit(level, domains, request.slices, request.leaders, by_slices=True)
         if self._least_free_first:
             capacity = slices_with_leader if request.leaders else counts.slices[level]
-            for domain in domains:
-                if capacity[domain] >= request.slices and leaders[domain] >= request.leaders:
-                    return level, [domain]
+            fitting = np.flatnonzero((capacity[domains] >= request.slices) & (leaders[domains] >= request.leaders))
+            if len(fitting):
+                return level, [domains[int(fitting[0])]]
             if request.is_required:
                 raise self._build_error(level, int(counts.pods[level][domains[-1]]))
         if slices_with_leader[top] >= request.slices and leaders[top] >= request.leaders:

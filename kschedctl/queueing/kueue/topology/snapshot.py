@@ -22,7 +22,7 @@ from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, sc
 from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting
 from kschedctl.queueing.kueue.topology.domain_search import PlacementError, PlacementRequest
 from kschedctl.queueing.kueue.topology.placement import place
-from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
+from kschedctl.queueing.kueue.topology.tree import Counts, Indexes, TopologyTree
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
 
 _ONE_POD = {"pods": 1}
@@ -72,32 +72,75 @@ class Exclusions:
         return f". Total nodes: {self.nodes}; excluded: {', '.join(reasons)}"
 
 
+class _DomainColumns(NamedTuple):
+    """What pods take in topology domains, as columns."""
+
+    domains: Sequence[DomainRequests]
+    """The pods. Keeps them alive, since the columns are found by their identity."""
+    leaves: Indexes
+    """The indexes of the domains in the lowest level, each once."""
+    amounts: Counts
+    """What the pods take. Shape: resources x leaves."""
+
+
+_MOST_EXACT = 2**46
+"""The largest amount that is added without a check for the limits of int64, as often as may be."""
+
+
 class TopologySnapshot:
     """The capacity of a flavor's topology during a cycle. All ClusterQueues with the flavor share it."""
 
-    def __init__(self, tree: TopologyTree, tolerations: Sequence[Toleration], gates: FeatureGates) -> None:
+    def __init__(
+        self, tree: TopologyTree, free: Counts, tolerations: Sequence[Toleration], gates: FeatureGates
+    ) -> None:
+        """``free`` is the capacity that pods outside Kueue leave. Shape: resources x leaves."""
         self.tree = tree
         self.gates = gates
         self._tolerations = tuple(tolerations)
         """The tolerations that the flavor gives to its pods."""
         self._rows = {resource: row for row, resource in enumerate(tree.resources)}
-        self._free = tree.capacity.copy()
-        """The capacity that pods outside Kueue leave. Shape: resources x leaves."""
+        self._free = free
         self._usage = np.zeros_like(tree.capacity)
         """What Workloads use. Shape: resources x leaves."""
+        self._columns: dict[int, _DomainColumns] = {}
+        """The columns of pods in domains, by the identity of their list."""
+        self._has_huge_amounts = False
+        """Whether an amount was added that may exceed the limits of int64."""
         self._matches: dict[bytes, tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]] = {}
 
-    def add_pod_outside(self, node: str, requests: Mapping[str, int]) -> None:
-        """Take a running pod that Kueue does not manage out of the capacity."""
-        leaf = self.tree.leaf_of_node.get(node)
-        if leaf is not None:
-            self._add(self._free, leaf, sum_requests([requests, _ONE_POD]), -1)
+    def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
+        """Add pods to their domains, or take them out if ``sign`` is -1. Unknown domains are ignored.
 
-    def change_usage(self, values: tuple[str, ...], pod_requests: Mapping[str, int], count: int) -> None:
-        """Add pods to a domain, or take them out if the count is negative. Unknown domains are ignored."""
-        leaf = self.tree.leaf_indexes.get(values)
-        if leaf is not None:
-            self._add(self._usage, leaf, sum_requests([pod_requests, _ONE_POD]), count)
+        The list of pods must not change afterwards.
+        """
+        columns = self._columns.get(id(domains))
+        if columns is None:
+            columns = self._columns[id(domains)] = self._build_columns(domains)
+        if not self._has_huge_amounts:
+            self._usage[:, columns.leaves] += sign * columns.amounts
+            return
+        for domain in domains:
+            leaf = self.tree.leaf_indexes.get(domain.values)
+            if leaf is not None:
+                self._add(self._usage, leaf, sum_requests([domain.pod_requests, _ONE_POD]), sign * domain.count)
+
+    def _build_columns(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
+        """Build the columns of pods in domains, and note amounts that may exceed the limits of int64."""
+        by_leaf: dict[int, list[int]] = {}
+        for domain in domains:
+            leaf = self.tree.leaf_indexes.get(domain.values)
+            if leaf is None:
+                continue
+            amounts = by_leaf.setdefault(leaf, [0] * len(self._rows))
+            for resource, amount in sum_requests([domain.pod_requests, _ONE_POD]).items():
+                row = self._rows.get(resource)
+                if row is not None:
+                    amounts[row] += amount * domain.count
+        if any(abs(amount) > _MOST_EXACT for amounts in by_leaf.values() for amount in amounts):
+            self._has_huge_amounts = True
+            return _DomainColumns(domains, np.zeros(0, np.int64), np.zeros((len(self._rows), 0), np.int64))
+        columns = np.array(list(by_leaf.values()), np.int64).reshape(len(by_leaf), len(self._rows)).T
+        return _DomainColumns(domains, np.array(list(by_leaf), np.int64), columns)
 
     def _add(self, amounts: Counts, leaf: int, requests: Mapping[str, int], count: int) -> None:
         """Add requests times a count to the amounts of one leaf, in place."""

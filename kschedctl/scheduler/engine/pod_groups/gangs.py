@@ -132,7 +132,7 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
     gang = find_gang_object(view, key)
     if gang is None:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
-        return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
+        return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
     # Volcano ignores the tasks if they need more pods than the gang.
     are_tasks_counted = gang.spec.min_member >= sum(tasks.values())
@@ -150,15 +150,15 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
         count = _parse_go_int(text)
         if count is None or count <= 0:
-            stated = f'"{text[:MAX_SHOWN]}"' if text else "nothing"
-            return GangTerms(None, problem=f"its pods say {stated} in annotation {KUEUE_TOTAL_COUNT}")
+            fault = f'have "{text[:MAX_SHOWN]}" in' if text else "lack"
+            return GangTerms(None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
         counts.add(count)
 
     if not counts:
-        return GangTerms(None, problem=f"its pods say nothing in annotation {KUEUE_TOTAL_COUNT}")
+        return GangTerms(None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
     if len(counts) > 1:
         return GangTerms(
-            None, problem=f"its pods say {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
+            None, problem=f"its pods have both {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
         )
     (total,) = counts
     is_admitted_early = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import (
-    AllocationResult,
     Condition,
-    ObjectMeta,
     Pod,
     PodResourceClaim,
     ResourceClaim,
-    ResourceClaimConsumerReference,
 )
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.times import parse_microseconds
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.helper.device_features import Features
-
-if TYPE_CHECKING:
-    from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
-    from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 ALL = "All"
@@ -210,82 +199,3 @@ def find_unavailable_nodes(cycle: Cycle, name: str) -> Bools:
             if rejection.reason == NOT_AVAILABLE:
                 unavailable |= rejection.mask & reported & cycle.considered
     return unavailable
-
-
-User = tuple[str, str]
-"""Namespace, and UID or else name."""
-
-
-def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
-    """Return the pod's claims with their allocations on the node, reserved for the pod.
-
-    Claims that get no allocation are left out, such as that for extended resources on a node that provides them itself.
-    """
-    new_allocations = iter(evaluation.build_allocations(row))
-    claims = []
-    for claim in evaluation.claims.all:
-        allocation = claim.status.allocation
-        if allocation is None:
-            allocation = next(new_allocations, None)
-            if allocation is not None:
-                allocation = _add_share_ids(allocation, claim, evaluation.inventory)
-        if allocation is not None:
-            claims.append(_reserve_claim(_name_extended_claim(claim, pod), allocation, pod))
-    return claims
-
-
-def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
-    """Return the claim with its allocation, reserved for the pod in addition to its other users."""
-    user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-    users = claim.status.reserved_for
-    if user not in users:
-        users = (*users, user)
-    return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
-
-
-def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Give the new claim for extended resources its final name. Other claims are returned unchanged.
-
-    The claim gets no owner. Otherwise the pods that one pod stands for would find its claim and take it for theirs.
-    """
-    if claim.metadata.name != IN_MEMORY_NAME:
-        return claim
-    name = f"{pod.metadata.name}-extended-resources"
-    annotations = {EXTENDED_RESOURCE_ANNOTATION: "true"}
-    return replace(claim, metadata=ObjectMeta(name, pod.metadata.namespace, annotations=annotations))
-
-
-def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
-    """Return the allocation with an ID for each share of a device that can be allocated several times."""
-    shareable = inventory.devices.shareable
-    if not shareable:
-        return allocation
-    results = list(allocation.devices.results)
-    for i, result in enumerate(results):
-        if (result.driver, result.pool, result.device) in shareable:
-            results[i] = replace(result, share_id=f"{format_claim_key(claim)}/{i}")
-    return replace(allocation, devices=replace(allocation.devices, results=tuple(results)))
-
-
-def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> Iterator[ResourceClaim]:
-    """Yield the claims that were reserved for deleted pods, without these pods as users.
-
-    A claim that has no users left loses its allocation.
-
-    Upstream: pkg/controller/resourceclaim/controller.go.
-    """
-    for claim in claims:
-        remaining_users = tuple(
-            user
-            for user in claim.status.reserved_for
-            if (claim.metadata.namespace, user.uid or user.name) not in deleted_pods
-        )
-        if len(remaining_users) == len(claim.status.reserved_for):
-            continue
-        allocation = claim.status.allocation if remaining_users else None
-        yield replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=remaining_users))
-
-
-def get_pod_user(pod: Pod) -> User:
-    """Return the key by which claims identify the pod."""
-    return pod.metadata.namespace, pod.metadata.uid or pod.metadata.name

@@ -61,9 +61,6 @@ from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     can_be_deallocated,
     find_unavailable_nodes,
     format_claim_key,
-    get_pod_user,
-    release_claims,
-    reserve_claims,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
@@ -71,6 +68,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     DevicesUnfit,
     ResourceNotOffered,
 )
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims, reserve_claims
 from kschedctl.scheduler.plugins.helper import device_features
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.snapshot.delta import Delta
