@@ -145,7 +145,9 @@ def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, conditio
     objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
     answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
-    assert answer["notReplayed"][0].startswith("the descheduler's plugin PodLifeTime, conditions other than the status of")
+    assert answer["notReplayed"][0].startswith(
+        "the descheduler's plugin PodLifeTime, conditions other than the status of"
+    )
 
 
 def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:
