@@ -22,7 +22,7 @@ TABLE = (
         exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
     ),
     CommandEntry(
-        "mcp", "Serve these questions to agents, by the Model Context Protocol.", HelpHeading.OTHER, 1, exit_codes=DONE
+        "mcp", "Answer questions of AI agents over the Model Context Protocol.", HelpHeading.OTHER, 1, exit_codes=DONE
     ),
     CommandEntry(
         "schema", "Print the JSON Schema of a document.", HelpHeading.OTHER, 3, exit_codes=DONE_WITHOUT_CLUSTER
@@ -64,7 +64,7 @@ TABLE = (
     ),
     CommandEntry(
         "packing",
-        "Which free capacity is stranded, and which nodes could go?",
+        "Which free capacity is stranded, and which nodes can be removed?",
         HelpHeading.CHECK,
         6,
         exit_codes=FINDINGS_OR_UNDECIDED,

@@ -37,7 +37,7 @@ HINTS = {
     "steps, in the form of `kschedctl help what-if`.": ([], ["help what-if"]),
     "kschedctl lint": ([], ["lint rules"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
-    "Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n": (
+    "Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n": (
         [],
         ["lint explain pdb-zero-disruptions"],
     ),

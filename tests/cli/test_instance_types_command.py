@@ -63,7 +63,7 @@ def saved(tmp_path: Path, *objects: Json) -> str:
 def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
     done = run("instance-types", "-f", saved(tmp_path, node("a", "z2"), node("b", "z1"), CLAIM), "--assume-complete")
     assert done.code == 0
-    assert "2 instance types; prices are not known" in done.err
+    assert "2 instance types; prices are unknown" in done.err
     claimed, seen = json.loads(done.out)
     assert (claimed["name"], seen["name"], seen["architecture"]) == ("c7g.large", "m7g.xlarge", "arm64")
     assert (seen["resources"], seen["overhead"]) == (SIZES["capacity"], {"cpu": "80m"})

@@ -19,7 +19,7 @@ def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--grow", "-1"], "--grow -1: a number of pods"),
+        (["--grow", "-1"], "--grow -1: must be a number of pods"),
         (["--tier", "nope"], 'no pod has priority "nope"'),
         (["--starving-after", "soon"], '--starving-after: "soon" is not a duration'),
         (["--now", "today"], "--now"),

@@ -145,7 +145,9 @@ def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, conditio
     objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
     answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
-    assert answer["notReplayed"][0].startswith("the descheduler's plugin PodLifeTime, conditions but for the status of")
+    assert answer["notReplayed"][0].startswith(
+        "the descheduler's plugin PodLifeTime, conditions other than the status of"
+    )
 
 
 def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:
@@ -259,7 +261,7 @@ def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, met
     answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
     assert (answer["code"], answer["steps"]) == (5, [])
     (said,) = answer["notReplayed"]
-    assert said.endswith("metricsUtilization: what pods use is not known, only what they request")
+    assert said.endswith("metricsUtilization: the actual usage of pods is unknown, only their requests are known")
 
 
 def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
@@ -275,7 +277,7 @@ NAME = {"name": "RemovePodsViolatingNodeTaints"}
     ("document", "said"),
     [
         ({"kind": "Pod"}, "policy.json: not a DeschedulerPolicy: no apiVersion, Pod"),
-        (policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not read"),
+        (policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not supported"),
         (policy({"name": "RemovePodsViolatingTaints"}), "did you mean RemovePodsViolatingNodeTaints?"),
         (policy({**NAME, "args": {"excludeTaints": []}}), 'unknown field "excludeTaints" of RemovePodsViolating'),
         (policy({**NAME, "args": {"excludedTaints": "a"}}), "pluginConfig[0].args.excludedTaints: expected array"),

@@ -59,7 +59,7 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
 def test_brief_does_not_put_a_gated_pod_on_a_node(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     verdict, cause, *_ = run("explain", "batch/nightly-export-5hx2p", "--demo", "--brief").out.splitlines()
-    assert verdict == "batch/nightly-export-5hx2p Gated"
+    assert verdict == "batch/nightly-export-5hx2p Held back"
     assert "example.com/budget-approval" in cause
 
 

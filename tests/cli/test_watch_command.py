@@ -167,7 +167,7 @@ def test_what_cannot_be_served_is_one_line(
 
 def test_room_needs_manifests_of_pods(run: Run, write: Write) -> None:
     outcome = run("watch", "--demo", "--room-for", write(node("n1")))
-    assert (outcome.code, "no manifest of a pod" in outcome.err) == (2, True)
+    assert (outcome.code, "no manifest of a pod or of a workload" in outcome.err) == (2, True)
 
 
 # -- what monitoring in a cluster needs --------------------------------------------------------------------------------

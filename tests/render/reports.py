@@ -109,7 +109,7 @@ BINDING = Explanation(
 GATED = Explanation(
     pod="shop/web",
     verdict="Gated",
-    headline="held back before scheduling: waiting for scheduling gates: [x]",
+    headline="waiting for scheduling gates: [x]",
     queue={"SchedulingGates": StatusReport("UnschedulableAndUnresolvable", ("waiting for scheduling gates: [x]",))},
     pre_filter={
         "NodeAffinity": PreFilterReport("Success", (), tuple(f"n{i}" for i in range(10))),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -54,6 +55,15 @@ MAX_CURVE_POINTS = 400
 """The approximate number of points of a curve."""
 
 
+class AdmittedPods(NamedTuple):
+    """The number of pods of a shape that the API server creates."""
+
+    number: int | None
+    """The number of pods, or None if all are created."""
+    messages: Sequence[str]
+    """The API server's messages about the first pod that it denies."""
+
+
 @dataclass(eq=False)
 class PodShapes(SharedCluster):
     """A cluster that also holds the pods to try, without nodes."""
@@ -65,8 +75,8 @@ class PodShapes(SharedCluster):
     """Whether the shape's only pod is cloned."""
     limit: int | None = None
     """The maximum number of pods to try; None is MAX_PODS."""
-    admitted: Sequence[tuple[int | None, Sequence[str]]] = ()
-    """For each shape, how many pods the API server creates (None for all), and its message for the next one."""
+    admitted: Sequence[AdmittedPods] = ()
+    """For each shape, how many pods the API server creates."""
     counted: Mapping[str, bool] = field(default_factory=dict)
     """Namespace of the pods -> whether all of admission is replayed for it."""
     workloads: Sequence[Struct] = ()
@@ -115,12 +125,11 @@ def capacity(
         is_interrupted = capacities[0].verdict == ""
         return _build_report(shared, seed, _add_quota_room(shared, capacities), is_interrupted)
     results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
-    by_shape = [results.by_task[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
-    shapes = [
-        _combine_runs([r for r in capacities_of_shape if r is not None])
-        for capacities_of_shape in by_shape
-        if any(capacities_of_shape)
-    ]
+    shapes = []
+    for first in range(0, len(trials), runs):
+        completed = [shape for shape in results.by_task[first : first + runs] if shape is not None]
+        if completed:
+            shapes.append(_combine_runs(completed))
     return _build_report(shared, seed, _add_quota_room(shared, shapes), results.interrupted)
 
 
@@ -155,7 +164,8 @@ def _build_report(shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity],
 
 def _has_denied_pods(shared: PodShapes) -> bool:
     """Return whether the API server denies some of the requested pods."""
-    return any(number is not None and number < (shared.limit or 1) for number, _ in shared.admitted)
+    needed = shared.limit or 1
+    return any(admitted.number is not None and admitted.number < needed for admitted in shared.admitted)
 
 
 def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
@@ -231,28 +241,28 @@ def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None
     creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
-        has_own_claims.append(bool(pods) and _has_own_claims(workload, pods[0]))
-        if has_own_claims[-1]:
-            large_creation = create_objects(
-                cluster, [with_replicas(workload, most or CLAIMING_PODS)], include_denied=True
-            )
-            create_allowed_claims(cluster, large_creation, large_creation.pods)
-            creation.pods[name] = large_creation.pods[name]
-            for kind, objects in large_creation.objects.items():
-                creation.objects.setdefault(kind, []).extend(objects)
+        needs_claims = bool(pods) and _has_own_claims(workload, pods[0])
+        has_own_claims.append(needs_claims)
+        if not needs_claims:
+            continue
+        replicated = with_replicas(workload, most or CLAIMING_PODS)
+        large_creation = create_objects(cluster, [replicated], include_denied=True)
+        create_allowed_claims(cluster, large_creation, large_creation.pods)
+        creation.pods[name] = large_creation.pods[name]
+        for kind, objects in large_creation.objects.items():
+            creation.objects.setdefault(kind, []).extend(objects)
     return creation, has_own_claims
 
 
 def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
-) -> tuple[int | None, Sequence[str]]:
-    """Count how many pods of a shape the API server creates. Also return its message for the next pod.
-
-    The count is None if the API server creates all.
-    """
+) -> AdmittedPods:
+    """Count how many pods of a shape the API server creates."""
+    if not pods:
+        return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
-    return (number, messages) if messages else (None, ())
+    number, messages = admissions.admit_up_to(workload, pods, wanted)
+    return AdmittedPods(number if messages else None, messages)
 
 
 def _has_own_claims(workload: Struct, pod: Pod) -> bool:
@@ -282,10 +292,9 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
     feasible_counts: list[int] = []
+    next_positions = _iter_positions(view, positions, shared.repeated[trial.shape])
     try:
-        for position in islice(
-            _iter_positions(view, positions, shared.repeated[trial.shape]), shared.limit or MAX_PODS
-        ):
+        for position in islice(next_positions, shared.limit or MAX_PODS):
             last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last_outcome.row < 0:
                 break
@@ -295,7 +304,9 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     except KeyboardInterrupt:
         last_outcome = Outcome(positions[0], "")
     placed = np.array(rows, np.int32)
-    failed_cycle = simulation.run_cycle(last_outcome.position) if last_outcome.verdict == UNSCHEDULABLE else None
+    is_unschedulable = last_outcome.verdict == UNSCHEDULABLE
+    failed_cycle = simulation.run_cycle(last_outcome.position) if is_unschedulable else None
+    curve = () if shared.sampling else tuple(_iter_curve_points(feasible_counts, ended=is_unschedulable))
     shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
@@ -303,24 +314,22 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         nodes=count_by_node(view, placed),
         domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last_outcome.verdict,
-        message=simulation.build_message(last_outcome.position) if failed_cycle else last_outcome.message,
-        eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle) if failed_cycle else (),
+        message=last_outcome.message,
         headroom=compute_headroom(view, before, find_nodes_lacking_room(failed_cycle) if failed_cycle else None),
         unknown=find_simulation_unknowns(simulation),
-        curve=()
-        if shared.sampling
-        else tuple(_iter_curve_points(feasible_counts, ended=last_outcome.verdict == UNSCHEDULABLE)),
-        created=shared.admitted[trial.shape][0],
-        refused=tuple(shared.admitted[trial.shape][1]),
+        curve=curve,
+        created=shared.admitted[trial.shape].number,
+        refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
-        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last_outcome.position])
-        if failed_cycle
-        else "",
     )
-    return (
-        replace(shape_capacity, evicts=_find_preempted(shared, trial, view, last_outcome.position))
-        if failed_cycle
-        else shape_capacity
+    if failed_cycle is None:
+        return shape_capacity
+    return replace(
+        shape_capacity,
+        message=simulation.build_message(last_outcome.position),
+        eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
+        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last_outcome.position]),
+        evicts=_find_preempted(shared, trial, view, last_outcome.position),
     )
 
 

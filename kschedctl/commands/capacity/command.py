@@ -35,15 +35,15 @@ def capacity(
     view: DrawnUnlisted,
     extending: Extending,
     namespace: Namespace = None,
-    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try at most this many.")] = None,
+    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try at most this many pods.")] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each manifest, a pod or a workload, is tried by itself. Waiting pods of a higher or equal priority are ahead in the
-    queue and get their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
+    Each pod or workload is tried by itself. Waiting pods of a higher or equal priority are ahead in the queue and get
+    their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
     """
     if most is not None and not 1 <= most <= MAX_PODS:
-        raise UsageError(f"--max {most}: from 1 to {MAX_PODS:,}")
+        raise UsageError(f"--max {most}: must be from 1 to {MAX_PODS:,}")
     options = run.options()
 
     def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:

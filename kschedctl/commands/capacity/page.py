@@ -77,7 +77,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *((paragraph(preemption_note),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
-        *build_headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
+        *build_headroom_section(shape.headroom, "on the nodes that it may use" if shape.eliminations else "on a node"),
     )
 
 

@@ -79,12 +79,14 @@ class ShapeCapacity(Document, frozen=True):
         """A sentence about whether the nodes or the quota run out first; empty if only nodes run out."""
         if self.created is None:
             return ""
-        number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
-        said = shorten_api_message(self.refused[0])
+        created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
+        message = shorten_api_message(self.refused[0])
+        is_quota = EXCEEDED in message
         if self.created < self.fits or self.limited:
-            return f"{'the quota ends first:' if EXCEEDED in said else 'but'} only {number}: {said}"
-        both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"
-        return f"{both}: {number}, then {said}"
+            return f"{'the quota ends first:' if is_quota else 'but'} only {created}: {message}"
+        if self.created == self.fits and is_quota:
+            return f"room and quota end together: {created}, then {message}"
+        return f"room ends first: {created}, then {message}"
 
     @property
     def describe_quota(self) -> str:

@@ -64,7 +64,7 @@ class LiveScheduler:
 
     live: Annotated[
         bool,
-        typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
+        typer.Option("--live", help="view: Show the configuration of the live cluster's scheduler."),
     ] = False
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
@@ -94,13 +94,16 @@ def config(
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
     fail_on: Annotated[
-        Severity, typer.Option("--fail-on", metavar="error|warning|note", help="check: exit with 1 from here.")
+        Severity,
+        typer.Option(
+            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 for findings of at least this severity."
+        ),
     ] = Severity.WARNING,
 ) -> Answer:
     """Is this KubeSchedulerConfiguration valid (check), and what does it do (view)?
 
-    view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
-    of FILE, of the live cluster's scheduler (--live), or of the default.
+    view shows the effective profiles of FILE, of the live cluster's scheduler (--live), or of the default: the plugins
+    of each extension point in order, weights, arguments, and where each comes from.
     """
     _validate_arguments(action, file, live)
     if live.is_given:
@@ -121,7 +124,7 @@ def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> N
         hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
         raise UsageError(f'unknown action "{action}"', hint=hint)
     if live.is_given and (file or action == "check"):
-        raise UsageError("--live is for view, without a FILE")
+        raise UsageError("--live can only be used with view, without a FILE")
 
 
 def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
@@ -151,5 +154,5 @@ def _read_single_document(file: str) -> LocatedObject:
     """Read the one KubeSchedulerConfiguration in a file. Raises InputError if there is not exactly one."""
     documents = list(load_objects(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:
-        raise InputError(f"not one {KIND}", where=file)
+        raise InputError(f"must contain exactly one {KIND}", where=file)
     return documents[0]

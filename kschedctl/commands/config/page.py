@@ -52,6 +52,3 @@ def _build_arguments_table(profile: EffectiveProfile) -> Page:
     return build_struct_table(
         profile.args, PLAIN, formatters, title=f"Arguments of {profile.scheduler_name}", limit=None
     )
-
-
-# -- versions ---------------------------------------------------------------------------------------------------------

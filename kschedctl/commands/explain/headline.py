@@ -32,7 +32,7 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
             return _describe_unschedulable_pod(report)
         case "Gated":
             reasons = dict.fromkeys(reason for status in report.queue.values() for reason in status.reasons)
-            return f"held back before scheduling: {'; '.join(reasons)}"
+            return "; ".join(reasons)
         case "Error":
             return f"scheduling fails with an error: {report.message}"
     return _describe_settled_pod(report, pod, profiles)

@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 def instance_types(*, source: Source) -> int:
     """Print the instance types of the nodes and NodeClaims that exist, for --instance-types.
 
-    The form is that of the instance_types.json of Karpenter's kwok provider, to be completed by hand: a cluster tells
-    neither prices, which are 0 here, nor types that no node has, nor where else a type is sold.
+    The format is that of instance_types.json of Karpenter's kwok provider. Complete the list by hand: the cluster does
+    not contain prices, which are 0 here, types without nodes, or other zones in which a type is sold.
     """
     cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
     types = derive_instance_types(cluster)
     unread = [kind for kind in SOURCE_KINDS if cluster.gap(kind) is not None]
     if not types and not unread:
-        raise UsageError("no node and no NodeClaim says of which instance type it is")
+        raise UsageError("no node and no NodeClaim has an instance type")
     typer.echo(json.dumps(types, indent=2))
-    log.warning("%s; prices are not known: Price is 0", counted(len(types), "instance type"))
+    log.warning("%s; prices are unknown, so Price is 0", counted(len(types), "instance type"))
     for kind in unread:
         log.warning("%ss were not read: there may be more types", kind)
     return UNDECIDED if unread else 0

@@ -27,12 +27,12 @@ def latency(
 ) -> Answer:
     """How long does kube-scheduler take, and what holds it up?
 
-    Quantiles of attempts, extension points, plugins, binding and of pods' way from the queue to a node, estimated as
-    PromQL's histogram_quantile does; queues, preemption, cache and hints; a verdict about each, and what likely helps.
-    One text tells of the time since the scheduler started; kubectl get --raw prints one, of
-    /api/v1/namespaces/kube-system/pods/https:NAME:10259/proxy/metrics. Native histograms come from Prometheus alone: in
-    the text of a /metrics there are only classic ones, and the protobuf form is not read. A URL that is a proxy of the
-    kubeconfig's API server is read with its credentials; no others are sent but those of the URL and the token file.
+    Shows quantiles of attempts, extension points, plugins, binding, and the time of pods from the queue to a node,
+    estimated like histogram_quantile of PromQL. Then come queues, preemption, cache and hints, with a verdict on each
+    and what likely helps. A single text covers the time since the scheduler started. Print one by kubectl get --raw
+    /api/v1/namespaces/kube-system/pods/https:NAME:10259/proxy/metrics. Native histograms are read only from Prometheus:
+    a /metrics text has only classic ones, and the protobuf form is not read. A URL that is a proxy of the kubeconfig's
+    API server is read with its credentials. Otherwise only those of the URL and of the token file are sent.
     """
     limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)

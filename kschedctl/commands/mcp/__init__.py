@@ -1,4 +1,4 @@
 """The command `mcp`: answer agents' questions over the Model Context Protocol.
 
-`tools` has the tools, `server` the protocol, and `transports` the connections.
+`tools` has the tools, and `server` the protocol and the connections.
 """

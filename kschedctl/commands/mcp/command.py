@@ -52,22 +52,22 @@ def mcp(
         str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")
     ] = "",
 ) -> int:
-    """Serve the questions about this cluster to agents, by the Model Context Protocol.
+    """Answer questions of AI agents about this cluster over the Model Context Protocol.
 
-    Tools explain pods, list pending ones, find fixes and simulate; none changes anything, and only the cluster that the
-    options name is read. Answers are summaries of at most 12 KB with a link to the full document. Over HTTP clients
-    send the token as Authorization: Bearer. Needs the extra mcp: pip install 'kschedctl[mcp]'.
+    Tools explain pods, list pending ones, find fixes, and simulate. They change nothing, and read only the cluster that
+    the options name. Answers are summaries of at most 12 KB with a link to the full document. HTTP clients send the
+    token as Authorization: Bearer. This needs the extra mcp: pip install 'kschedctl[mcp]'.
     """
     try:
-        from kschedctl.commands.mcp import server, transports  # noqa: PLC0415 - extra "mcp"
+        from kschedctl.commands.mcp import server  # noqa: PLC0415 - extra "mcp"
     except ImportError as error:
         raise UsageError(f"mcp needs the SDK of MCP: {error}", hint="pip install 'kschedctl[mcp]'") from None
     served = server.McpServer(ServedCluster(source))
     if not http:
-        transports.serve_stdio(served)
+        server.serve_stdio(served)
         return 0
     host, port = _parse_address(http)
-    transports.serve_http(served, host, port, _read_token(token_file))
+    server.serve_http(served, host, port, _read_token(token_file))
     return 0
 
 
@@ -84,6 +84,7 @@ def _read_token(file: str) -> str:
     token = os.environ.get(TOKEN_VARIABLE, "")
     if file:
         token = load_content(file).text
-    if not (token := token.strip()):
+    token = token.strip()
+    if not token:
         raise UsageError("--http needs a token", hint=f"--token-file FILE, or {TOKEN_VARIABLE}")
     return token

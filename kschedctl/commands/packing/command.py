@@ -39,14 +39,14 @@ def packing(
         ),
     ] = -1,
 ) -> Answer:
-    """Which free capacity is stranded, and which nodes could go?
+    """Which free capacity is stranded, and which nodes can be removed?
 
     Capacity is stranded if its node takes none of the pods that wait or usually run there. Then nodes are drained one
-    after the other, as by kschedctl drain, emptiest first: a greedy choice, so another order may empty more. Pending
-    pods that fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
+    after the other, as by kschedctl drain, the emptiest first. Another order might empty more nodes. Pending pods that
+    fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
     """
     if nodes < -1:
-        raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")
+        raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)

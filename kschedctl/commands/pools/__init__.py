@@ -125,12 +125,13 @@ def _add_node_pool(
     disruption = pool.spec.disruption
     allowed_count = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
     allowed = "any number" if allowed_count == UNLIMITED else f"{allowed_count:,}"
+    policy = f"{disruption.consolidation_policy} after {disruption.consolidate_after}"
     return replace(
         report,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
         node_class=classes.describe_class(pool),
-        disruption=f"{disruption.consolidation_policy} after {disruption.consolidate_after}, {allowed} may go now",
+        disruption=f"{policy}, {allowed} may be disrupted now",
     )
 
 
@@ -155,7 +156,8 @@ class PoolGroups:
         names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._read.of_node.items():
-            if (row := view.nodes.index.get(node)) is not None:
+            row = view.nodes.index.get(node)
+            if row is not None:
                 code[row] = names.setdefault(group.id, len(names))
         used_codes, new_codes = np.unique(code, return_inverse=True)
         all_names = list(names)
@@ -167,13 +169,11 @@ class PoolGroups:
         """Add size limits and pending pods to the reports on groups, and reports on groups without nodes."""
         loop = self._loop
         waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
-        grouped = {
-            group.id: self._add_limits(
-                replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group
-            )
-            for group in self._read.all
-        }
-        return {**pools, **grouped}
+        with_groups = dict(pools)
+        for group in self._read.all:
+            report = replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id))
+            with_groups[group.id] = self._add_limits(report, group)
+        return with_groups
 
     def _add_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
         """Add the group's size limits to the report on the pool, if they are known."""

@@ -21,9 +21,9 @@ EXAMPLES = (
 def pools(*, source: Source, view: Untabled, node_groups: NodeGroupInput) -> Answer:
     """Which node pools are there, what are their nodes like, and what is free on them?
 
-    Pools are those that the labels of providers name, and the NodePools of Karpenter, with limits, what of them is
-    used, and how many nodes may be taken away now. Node groups of the Cluster Autoscaler are shown with their limits,
-    and with the pods that one more of their nodes would take.
+    Pools are found by the node labels of providers. NodePools of Karpenter are listed with their limits, their usage,
+    and how many nodes may be disrupted now. Node groups of the Cluster Autoscaler are listed with their limits, and
+    with the pods that one more of their nodes would take.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS))
     user_groups = node_groups.read_groups()

@@ -32,27 +32,29 @@ def priorities(
     findings_output: FindingsOutput,
     time: TimeOption,
     grow: Annotated[
-        int, typer.Option("--grow", metavar="NUMBER", help="By how many pods a tier grows; 0: it does not.")
+        int, typer.Option("--grow", metavar="NUMBER", help="The number of pods by which a tier grows. 0: none.")
     ] = PriorityLimits.grow,
     tier: Annotated[
         str,
         typer.Option(
-            "--tier", metavar="CLASS", help="Which tier, by PriorityClass or value.  [default: the top one of users]"
+            "--tier",
+            metavar="CLASS",
+            help="The tier that grows: a PriorityClass or a value.  [default: the highest tier of users]",
         ),
     ] = "",
     starving_after: Annotated[
-        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer starve.")
+        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer are starving.")
     ] = "1h",
 ) -> Answer:
     """Who outranks whom, who starves, and who would be evicted first?
 
-    Tiers are pods of one priority. Starving are pods that wait for room while pods of lower tiers run, and workloads
-    whose pods are preempted again and again. The tier that grows gets more pods like most of its pods: they are
-    replayed with preemption, one after the other, and their victims listed in order. Last come the pods behind Services
-    that tiers above may evict; tiers of the system are left out there.
+    A tier is all pods of one priority. Pods are starving if they wait for room while pods of lower tiers run, and so
+    are workloads whose pods are preempted again and again. The tier that grows gets more pods of its most frequent
+    kind. They are replayed with preemption, one after the other, and their victims are listed in order. Finally, the
+    report lists pods behind Services that higher tiers, except those of the system, may evict.
     """
     if not 0 <= grow <= MAX_GROWTH:
-        raise UsageError(f"--grow {grow}: a number of pods, up to {MAX_GROWTH:,}")
+        raise UsageError(f"--grow {grow}: must be a number of pods up to {MAX_GROWTH:,}")
     limits = PriorityLimits(grow, tier, _parse_starving_after(starving_after))
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:

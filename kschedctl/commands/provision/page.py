@@ -126,9 +126,8 @@ def _build_rejected_tables(report: Provisioning, style: Style) -> Page:
     """Build tables of the pods without a new node, with the reason of each pool."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
-        by_reasons.setdefault(tuple(part if style.wide else shorten_error(part) for part in error.parts), []).append(
-            pod
-        )
+        reasons = error.parts if style.wide else [shorten_error(part) for part in error.parts]
+        by_reasons.setdefault(tuple(reasons), []).append(pod)
     for event in report.rejected:
         by_reasons.setdefault((event.message,), []).append(event.name)
     pools = report.templates
@@ -150,7 +149,8 @@ def _build_missing_table(report: Provisioning, style: Style) -> Page:
     """Build a table of what stops each pool from launching a node. Pods with equal answers share rows."""
     by_answers: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
     for pod, pools in report.missing.items():
-        by_answers.setdefault(tuple((pool, stops) for pool, stops in pools.items() if stops), []).append(pod)
+        stopped_pools = tuple((pool, stops) for pool, stops in pools.items() if stops)
+        by_answers.setdefault(stopped_pools, []).append(pod)
     rows = [
         (first_of(pods), pool, stop)
         for answers, pods in by_answers.items()
@@ -167,7 +167,7 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
     for pod, pools in report.per_pool.items():
         error = report.pod_errors.get(pod)
         if error and set(error.parts) == {answer.error for answer in pools.values()}:
-            continue  # the table of refused pods says the same
+            continue  # the table "No new node" has these errors
         answers = tuple((pool, answer.describe(in_full=style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
@@ -177,9 +177,11 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
 
 def _build_relaxations(report: Provisioning, style: Style) -> Page:
     """Build a table of the preferences that pods gave up, or their number unless the output is wide."""
-    dropped = report.relaxations
+    relaxations = report.relaxations
     if style.wide:
-        return build_struct_table(dropped, style, title="Wishes given up, in order")
-    pods = counted(len({wish.pod for wish in dropped}), "pod")
-    wishes = counted(len(dropped), "wish", "wishes")
-    return (paragraph(f"{pods} gave up {wishes} to find a place; -o wide lists them."),) if dropped else ()
+        return build_struct_table(relaxations, style, title="Preferences given up, in order")
+    if not relaxations:
+        return ()
+    pods = counted(len({relaxation.pod for relaxation in relaxations}), "pod")
+    preferences = counted(len(relaxations), "preference")
+    return (paragraph(f"{pods} gave up {preferences} to find a place; -o wide lists them."),)

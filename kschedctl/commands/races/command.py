@@ -49,7 +49,7 @@ class RaceOptions:
         typer.Option(
             "--binding-latency",
             metavar="TIMES",
-            help="Until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
+            help="Time until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
             "lognormal:MEDIAN,P99, or measured on the pods of the cluster.  [default: exponential:10s]",
         ),
     ] = None
@@ -58,26 +58,28 @@ class RaceOptions:
         typer.Option(
             "--informer-lag",
             metavar="TIMES",
-            help="From then until the scheduler sees it, which is when pods expire.  [default: as --binding-latency]",
+            help="Time from then until the scheduler sees the binding.  [default: same as --binding-latency]",
         ),
     ] = None
     instances: Annotated[
-        int, typer.Option("--instances", metavar="NUMBER", help="Schedulers that place pods side by side.")
+        int, typer.Option("--instances", metavar="NUMBER", help="Number of schedulers that place pods in parallel.")
     ] = 1
     pods_per_node: Annotated[
         int | None,
-        typer.Option("--pods-per-node", metavar="NUMBER", help="Pods that fit on a node.  [default: 30]"),
+        typer.Option("--pods-per-node", metavar="NUMBER", help="Number of pods that fit on a node.  [default: 30]"),
     ] = None
     load: Annotated[
         float | None,
-        typer.Option("--load", metavar="SHARE", help="How much of all room pods take: 1 is all.  [default: 1]"),
+        typer.Option("--load", metavar="SHARE", help="Share of all room that pods take.  [default: 1]"),
     ] = None
     duration: Annotated[
         str | None,
-        typer.Option("--duration", metavar="TIME", help="For how long pods are created.  [default: 5m, or longer]"),
+        typer.Option("--duration", metavar="TIME", help="Time during which pods are created.  [default: at least 5m]"),
     ] = None
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
-    runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try. The report gives the range.")
+    ] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:
         """Return the parameters that the options give. Raises UsageError."""
@@ -106,9 +108,9 @@ class RaceOptions:
 def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> Answer:
     """How many pods would be double-booked?
 
-    Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that give up on an assumed
-    pod that is not confirmed in time: the next pod then gets its room. Each size is combined with each rate
-    and expiry. A cluster, if you name one, gives the sizes, rates and times that no option sets.
+    Simulates pods that are scheduled, assumed, bound and confirmed. A scheduler forgets an assumed pod that is not
+    confirmed in time, and the next pod then gets its room. Each size is combined with each rate and expiry. Sizes,
+    rates and times that no option sets are measured in the cluster if you name one.
     """
     with show_progress() as progress:
         measures = _measure_named_cluster(source)

@@ -45,7 +45,7 @@ def sampling_costs(
         targets = [find_target(cluster, pod) for pod in pods]
         return sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
     if kinds < 1:
-        raise UsageError(f"--kinds {kinds}: at least one")
+        raise UsageError(f"--kinds {kinds}: must be at least one")
     limits = build_limits(max_loss)
     return compute_default_costs(Scheduler(cluster), kinds, namespace or None, limits=limits, progress=progress)
 

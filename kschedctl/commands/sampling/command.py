@@ -48,14 +48,14 @@ def sampling(
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
 
-    In a cluster of 100 nodes or more kube-scheduler stops searching once enough nodes fit, and starts the next search
-    there. For one more pod of each kind the searches from every index are replayed: how many nodes they look at, and
-    how many points of score the pick loses to the best of all nodes. It advises the smallest percentage from which no
-    kind loses more than --max-loss points on average. The pods are those named or in files, else the pending ones,
-    else the most frequent running ones.
+    In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and starts the next search
+    there. For one more pod of each kind, this replays the search from every index: how many nodes are filtered, and
+    how many points of score the pick has less than the best of all nodes. The report recommends the smallest
+    percentage at which no kind loses more than --max-loss points on average. The pods are those named or in files,
+    otherwise the pending ones, otherwise the most frequent running ones.
     """
     if kinds < 1:
-        raise UsageError(f"--kinds {kinds}: at least one")
+        raise UsageError(f"--kinds {kinds}: must be at least one")
     library.build_limits(max_loss)
     inquiry = read_inquiry(source, namespace)
     targets = _find_targets(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))

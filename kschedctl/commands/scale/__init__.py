@@ -94,7 +94,8 @@ def scale_down(
     report = going_down.scale_down(cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop)
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
     keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
-    protected_pods = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
+    named_pods = [cluster.pod(*key.split("/", 1)) for key in sorted(keys)]
+    protected_pods = [pod for pod in named_pods if pod is not None]
     causes = explain_used_up_budgets(protected_pods, cluster.pod_disruption_budgets, cluster.pods)
     report = replace(report, budget_causes=causes)
     undecided = not node_groups.are_certain or bool(report.faults)

@@ -93,16 +93,15 @@ def _build_template_gaps(report: ScaleUp) -> Page:
 
 def _build_remaining_table(report: ScaleUp, style: Style) -> Page:
     """Build a table of the reasons why no group grows. Pods with equal answers share their rows."""
-    remaining = report.remaining
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for pod, unhelped in remaining.items():
+    for pod, unhelped in report.remaining.items():
         figures = report.details.get(pod, {})
-        rejected = (
-            (group, _describe_rejection(rejection, figures.get(group, ""), style))
+        answers = {
+            group: _describe_rejection(rejection, figures.get(group, ""), style)
             for group, rejection in unhelped.rejected.items()
-        )
-        skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
-        by_answers.setdefault(tuple(sorted((*rejected, *skipped))), []).append(pod)
+        }
+        answers |= {group: "; ".join(reasons) for group, reasons in unhelped.skipped.items()}
+        by_answers.setdefault(tuple(sorted(answers.items())), []).append(pod)
     rows = [
         (first_of(pods), group, reason)
         for answers, pods in by_answers.items()
@@ -153,7 +152,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
 def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is_deleted: bool) -> tuple[str, ...]:
     """Return the cells for a node: name, group, verdict, utilization and reason."""
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
-    verdict = "goes" if is_deleted else STATES.get(node.state, node.state)
+    verdict = "deleted" if is_deleted else STATES.get(node.state, node.state)
     return name, node.group, verdict, used, _describe_node_reason(node, kept)
 
 
@@ -165,18 +164,18 @@ def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
     if node.blocking_pod is not None:
         reason += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
         reason += _describe_unblocking(kept)
-    goes_alone = reason == NO_PLACE and node.alone is not None and node.alone.removable
-    return f"{reason}; could go if it were the only one" if goes_alone else reason
+    is_removable_alone = reason == NO_PLACE and node.alone is not None and node.alone.removable
+    return f"{reason}; could be deleted if it were the only one" if is_removable_alone else reason
 
 
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
     """Return what the pods that keep a node would need, and whether it could be deleted then."""
     if kept is None:
         return ""
-    needed = "; ".join(
-        f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:MAX_KEEPERS]
-    )
-    suffix = f"; {counted(len(kept.keepers) - MAX_KEEPERS, 'more pod')}" if len(kept.keepers) > MAX_KEEPERS else ""
-    if kept.then == NO_PLACE:
-        return ". Its pods would have no room elsewhere even if all could be evicted"
-    return f". Would go if {needed}{suffix}" if not kept.then else ""
+    if kept.then:
+        no_place = ". Its pods would have no room elsewhere even if all could be evicted"
+        return no_place if kept.then == NO_PLACE else ""
+    needed = [f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:MAX_KEEPERS]]
+    if len(kept.keepers) > MAX_KEEPERS:
+        needed.append(counted(len(kept.keepers) - MAX_KEEPERS, "more pod"))
+    return f". Would be deleted if {'; '.join(needed)}"

@@ -43,8 +43,10 @@ class Difference(NamedTuple):
     @property
     def is_recreated(self) -> bool:
         """Whether the object was deleted and another one was created under the same name."""
-        uids = [state.metadata.uid for state in (self.old, self.new) if state is not None]
-        return len(uids) == 2 and all(uids) and uids[0] != uids[1]
+        if self.old is None or self.new is None:
+            return False
+        old_uid, new_uid = self.old.metadata.uid, self.new.metadata.uid
+        return bool(old_uid and new_uid) and old_uid != new_uid
 
 
 def compare_clusters(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
@@ -58,9 +60,10 @@ def iter_differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *CREATION_KINDS):
             continue
-        sides = getattr(before, field), getattr(after, field)
-        iter_changes = _iter_pod_changes if kind == "Pod" else _iter_object_changes
-        yield from (Difference(kind, *changed) for changed in iter_changes(*sides))
+        if kind == "Pod":
+            yield from _iter_pod_changes(before.pods, after.pods)
+        else:
+            yield from _iter_object_changes(kind, getattr(before, field), getattr(after, field))
 
 
 def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
@@ -69,12 +72,13 @@ def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldCh
         yield from _iter_field_changes(field, getattr(before, field), getattr(after, field))
 
 
-def _iter_object_changes(
-    before: Sequence[ApiObject], after: Sequence[ApiObject]
-) -> Iterator[tuple[Key, ApiObject | None, ApiObject | None]]:
-    """Yield the key, the old state and the new state of each object that differs."""
-    old, new = ({get_object_key(obj): obj for obj in objects} for objects in (before, after))
-    yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _is_changed(old, new, key))
+def _iter_object_changes(kind: str, before: Sequence[ApiObject], after: Sequence[ApiObject]) -> Iterator[Difference]:
+    """Yield the objects of a kind other than Pod that differ."""
+    old = {get_object_key(obj): obj for obj in before}
+    new = {get_object_key(obj): obj for obj in after}
+    for key in sorted(old | new):
+        if _is_changed(old, new, key):
+            yield Difference(kind, key, old.get(key), new.get(key))
 
 
 def _is_changed(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key) -> bool:
@@ -84,16 +88,17 @@ def _is_changed(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key:
     return _encode(_strip_unread_parts(old[key])) != _encode(_strip_unread_parts(new[key]))
 
 
-def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
-    """Yield the key, the old state and the new state of each pod that differs. Only these pods are decoded."""
-    tables = PodTable.from_pods(before), PodTable.from_pods(after)
+def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[Difference]:
+    """Yield the pods that differ. Only these pods are decoded."""
+    old_table, new_table = PodTable.from_pods(before), PodTable.from_pods(after)
     template_numbers: dict[bytes, int] = {}
-    old, new = (_index_pod_fingerprints(table, template_numbers) for table in tables)
+    old = _index_pod_fingerprints(old_table, template_numbers)
+    new = _index_pod_fingerprints(new_table, template_numbers)
     for key in sorted(old.keys() | new.keys()):
-        if (was := old.get(key)) != (now := new.get(key)):
-            namespace, name = key
-            sides = (t.find(namespace, name) if row else None for t, row in zip(tables, (was, now), strict=True))
-            yield key, *sides  # type: ignore[misc]
+        if old.get(key) != new.get(key):
+            old_pod = old_table.find(*key) if key in old else None
+            new_pod = new_table.find(*key) if key in new else None
+            yield Difference("Pod", key, old_pod, new_pod)
 
 
 def _index_pod_fingerprints(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:

@@ -10,7 +10,10 @@ from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_st
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 
-CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
+CHANGES_SHOWN = 30
+LONGEST_VALUE = 60
+AROUND = 12
+"""The number of equal characters to show before and after the difference of two long values."""
 TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
@@ -50,7 +53,7 @@ def _describe_origin(report: SnapshotReport) -> Iterator[str]:
         yield "feature gates: " + ", ".join(f"{gate}={str(on).lower()}" for gate, on in report.feature_gates.items())
     if report.changed:
         moved = ", ".join(f"{number:,} {kind}" for kind, number in report.changed.items())
-        yield f"changed while it was read, taken in as they were in the end: {moved}"
+        yield f"changed while being read, so their latest state was recorded: {moved}"
     if report.anonymized:
         yield "anonymized: names, keys, label values and images are pseudonyms"
 
@@ -109,10 +112,12 @@ def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
     >>> _shorten_values("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
-    old, new = ("–" if value is None else value for value in (before, after))
+    old = "–" if before is None else before
+    new = "–" if after is None else after
     if max(len(old), len(new)) <= LONGEST_VALUE:
         return old, new
-    start, end = max(_count_common_prefix(old, new) - AROUND, 0), _count_common_prefix(old[::-1], new[::-1]) - AROUND
+    start = max(_count_common_prefix(old, new) - AROUND, 0)
+    end = max(_count_common_prefix(old[::-1], new[::-1]) - AROUND, 0)
     return _cut_value(old, start, end), _cut_value(new, start, end)
 
 
@@ -124,6 +129,8 @@ def _count_common_prefix(first: str, second: str) -> int:
 
 def _cut_value(text: str, start: int, end: int) -> str:
     """Cut a value to the characters from `start` to `end` characters before its end, and to the maximum length."""
-    shown = text[start : len(text) - max(end, 0)]
-    shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
-    return "…" * (start > 0) + shown + "…" * (end > 0 and not shown.endswith("…"))
+    shown = text[start : len(text) - end]
+    is_cut_at_end = end > 0
+    if len(shown) > LONGEST_VALUE:
+        shown, is_cut_at_end = shown[: LONGEST_VALUE - 1], True
+    return f"{'…' if start else ''}{shown}{'…' if is_cut_at_end else ''}"

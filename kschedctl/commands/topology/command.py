@@ -43,9 +43,9 @@ def topology(
 ) -> Answer:
     """Which node, zone or rack takes a whole workload with it, and does spreading hold?
 
-    Of every workload with two or more pods on nodes: those whose pods share one node, zone or other domain though
-    there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
-    WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
+    Of the workloads with two or more pods on nodes, this lists those whose pods share one node, zone or other domain
+    although there are others, and topology spread constraints that no longer hold, counted like kube-scheduler. With
+    a WORKLOAD, it shows its skew now and after the loss of each domain, and how many pods could not be placed again.
     """
     references = [Owner(*reference) for reference in parse_references(tuple(workloads or ()))]
     cluster = load_cluster(source)

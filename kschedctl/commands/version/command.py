@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 def version(*, source: Source, result: Untabled) -> Answer:
     """The version of this program, of the kube-schedulers that it replays, and of the cluster.
 
-    The cluster is that of --snapshot, else the live one; if none is named and none answers, only the client's
-    version is printed.
+    The cluster is that of --snapshot, otherwise the live one. If none is named and none answers, only the version of
+    this program is printed.
     """
     replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
     return result.answer(Version(VERSION, replays, _find_cluster_version(source)))

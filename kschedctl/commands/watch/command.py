@@ -65,27 +65,27 @@ def watch(
     source: Source,
     view: MetricsOutput,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve them at /metrics for as long as it runs.")
+        str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve the metrics at /metrics until interrupted.")
     ] = "",
     room_for: Annotated[
         list[str] | None,
-        typer.Option("--room-for", metavar="FILE", help="Also: how many more of these pods fit. May be repeated."),
+        typer.Option("--room-for", metavar="FILE", help="Also count how many more of these pods fit. Repeatable."),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
-        typer.Option("--losses", help="Also: which pods the loss of each would leave without a node."),
+        typer.Option("--losses", help="Also count the pods that the loss of each would leave without a node."),
     ] = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="DURATION", help="With --metrics: answer no more often.")
+        str, typer.Option("--every", metavar="DURATION", help="With --metrics: the shortest time between answers.")
     ] = "30s",
     printed: Annotated[
-        MonitoringFile | None, typer.Option("--print", help="Print what monitoring in a cluster needs, and exit.")
+        MonitoringFile | None, typer.Option("--print", help="Print a file that sets up monitoring, and exit.")
     ] = None,
 ) -> Answer | int:
     """Pending pods by cause, stuck ones, room left, what losses would do, and quotas, as metrics.
 
-    Prints them once, or serves them with --metrics: the cluster is watched, and the answer follows its changes. All
-    are gauges; see kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.
+    Prints the metrics once. With --metrics, it watches the cluster and serves metrics that follow its changes. All are
+    gauges. See kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.
     """
     if printed:
         typer.echo(_read_monitoring_file(printed), nl=False)
@@ -123,7 +123,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
         return []
     manifests = [manifest.document for manifest in read(names).manifests if is_workload_manifest(manifest.document)]
     if not manifests:
-        raise UsageError("no manifest of a pod, or of what makes pods", where="--room-for")
+        raise UsageError("no manifest of a pod or of a workload", where="--room-for")
     return manifests
 
 

@@ -47,11 +47,11 @@ def to_openmetrics(document: Document) -> str:
 def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
     """Yield a metric family for each metric that has values. The values of a metric share their label names."""
     for name, help in FAMILIES.items():
-        numbers = [metric for metric in report.metrics if metric.metric == name]
-        if numbers:
-            family = GaugeMetricFamily(name, help, labels=tuple(numbers[0].labels))
-            for number in numbers:
-                family.add_metric([printable(text) for text in number.labels.values()], number.value)
+        metrics = [metric for metric in report.metrics if metric.metric == name]
+        if metrics:
+            family = GaugeMetricFamily(name, help, labels=tuple(metrics[0].labels))
+            for metric in metrics:
+                family.add_metric([printable(text) for text in metric.labels.values()], metric.value)
             yield family
 
 
@@ -106,11 +106,14 @@ class MetricsServer(Collector):
         build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
         build.add_metric((VERSION,), 1)
         yield build
-        yield CounterMetricFamily("kschedctl_answers", "How often these numbers were taken.", value=self._answers)
+        yield CounterMetricFamily(
+            "kschedctl_answers", "The number of times that the metrics were computed.", value=self._answers
+        )
         if self._answers:
-            how_long, when = "How long taking them took.", "When they were taken."
-            yield GaugeMetricFamily("kschedctl_answer_duration_seconds", how_long, value=self._seconds)
-            yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", when, value=self._at)
+            duration_help = "The time that the latest computation of the metrics took."
+            timestamp_help = "The time when the metrics were computed."
+            yield GaugeMetricFamily("kschedctl_answer_duration_seconds", duration_help, value=self._seconds)
+            yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", timestamp_help, value=self._at)
 
 
 def _parse_address(text: str) -> tuple[str, int]:

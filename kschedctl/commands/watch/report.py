@@ -21,15 +21,15 @@ HARD, USED = "kschedctl_quota_hard", "kschedctl_quota_used"
 UNDECIDED = "kschedctl_undecided"
 FAMILIES = {
     PENDING: "Pods that wait for a node, by verdict and cause.",
-    OLDEST: "When the oldest of these pods was created.",
-    STUCK: "Pods that fit a node, should have been tried again, and still wait.",
-    UNCREATED: "Pods that a workload wants and that could not be created.",
-    ROOM: "How many more pods of a shape would be created and get a node.",
+    OLDEST: "The time when the oldest pending pod with this verdict and cause was created.",
+    STUCK: "Pods that fit on a node and still wait although they should have been tried again.",
+    UNCREATED: "Pods of a workload that could not be created.",
+    ROOM: "The number of further pods of a shape that would be created and get a node.",
     UNPLACED: "Pods that would be left without a node if this zone, pool or node were lost.",
     EVICTED: "Pods of other nodes that would be evicted if this zone, pool or node were lost.",
-    HARD: "What a ResourceQuota allows, cores for cpu and bytes for memory and storage.",
-    USED: "What of a ResourceQuota is used.",
-    UNDECIDED: "1 where what could not be read might change the numbers of this question.",
+    HARD: "The limit of a ResourceQuota, in cores for cpu and in bytes for memory and storage.",
+    USED: "The used amount of a ResourceQuota.",
+    UNDECIDED: "1 if objects that could not be read might change the metrics of this question.",
 }
 """Metric -> help text. All metrics are gauges."""
 

@@ -194,6 +194,7 @@ def forecast_queues(
 
     With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too.
     """
+    # Replay Kueue with the jobs that have no Workload yet
     jobs = _select_new_jobs(cluster, manifests)
     for owner, job in _find_suspended_jobs(cluster).items():
         is_new_resource = isinstance(job, OperatorResource) and not job.metadata.uid
@@ -202,26 +203,32 @@ def forecast_queues(
     replayed = _replay_jobs(cluster, jobs, now)
     admitted = [outlook for job_outlook in replayed.outlooks for outlook in job_outlook.admitted]
     flavors = {outlook.report.resource: outlook.flavors for outlook in replayed.outlooks if outlook.flavors}
+
+    # Start the pods of jobs whose controllers are not replayed
     started = [
         build_started_pods(cluster, workload, foreseen, outlook.owner)
         for outlook in replayed.outlooks
         if isinstance(outlook.job, OperatorResource | StoredJob)
         for workload, foreseen in replayed.iter_admitted(outlook.owner)
     ]
+
+    # Start the pods of Workloads that wait already
     reports: list[WaitingElsewhere] = []
     owners = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = [w for w in cluster.kueue_workloads if is_waiting(w)] if include_waiting else []
-    queues = replayed.queues or (foresee_queues(cluster, now) if waiting else None)
-    for workload in waiting if queues is not None else ():
-        assert queues is not None
-        report = build_workload_report(workload, queues, now)
-        foreseen = queues.outlook.workloads.get(format_key(workload)) if queues.outlook is not None else None
-        if foreseen is not None and foreseen.admission is not None:
-            report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-            flavors[report.resource] = describe_flavors(foreseen.admission)
-            started.append(build_started_pods(cluster, workload, foreseen, owners[format_key(workload)]))
-            admitted.append(foreseen)
-        reports.append(report)
+    if waiting:
+        queues = replayed.queues or foresee_queues(cluster, now)
+        outlooks = queues.outlook.workloads if queues.outlook is not None else {}
+        for workload in waiting:
+            key = format_key(workload)
+            report, foreseen = build_workload_report(workload, queues, now), outlooks.get(key)
+            if foreseen is not None and foreseen.admission is not None:
+                report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
+                flavors[report.resource] = describe_flavors(foreseen.admission)
+                started.append(build_started_pods(cluster, workload, foreseen, owners[key]))
+                admitted.append(foreseen)
+            reports.append(report)
+
     victims = frozenset(find_victim_pods(cluster, admitted, owners))
     return QueueForecast(tuple(replayed.outlooks), tuple(reports), flavors, tuple(started), victims)
 

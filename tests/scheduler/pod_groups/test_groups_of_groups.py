@@ -200,7 +200,7 @@ def test_trees_that_cannot_be_built(name: str) -> None:
     objects, said = BROKEN[name]
     report = explain(cluster(objects, node("n", 4), pods("g", 1)), "a/g-0")
     assert report.verdict == "Gated"
-    assert report.headline == f"held back before scheduling: failed to build hierarchy snapshot: {said}"
+    assert report.headline == f"failed to build hierarchy snapshot: {said}"
 
 
 def test_pods_have_the_priority_of_the_root() -> None:
