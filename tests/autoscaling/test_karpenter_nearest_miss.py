@@ -83,12 +83,12 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
         (
             pod(nodeSelector={"kubernetes.io/arch": "arm64"}),
             pool(),
-            ["the pod wants kubernetes.io/arch In [arm64], the pool has In [amd64]"],
+            ["the pod needs kubernetes.io/arch In [arm64]; the pool has In [amd64]"],
         ),
         (
             pod(nodeSelector={"team": "a"}),
             pool(),
-            ["the pod wants team In [a], the pool does not define it"],
+            ["the pod needs team In [a]; the pool does not define the label"],
         ),
         (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left"]),  # small is within, and too small
         (pod(), pool(limits={"cpu": "1"}), ["cpu limit 1, 1 left; the smallest type has cpu 2"]),
@@ -102,7 +102,7 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
         (
             pod(nodeSelector={"topology.kubernetes.io/zone": "c"}),
             pool(labels={"topology.kubernetes.io/zone": "b"}),
-            ["the pod wants topology.kubernetes.io/zone In [c], the pool has In [b]",
+            ["the pod needs topology.kubernetes.io/zone In [c]; the pool has In [b]",
              "none of 4 instance types fits: 4 not topology.kubernetes.io/zone In [c], "
              "1 not kubernetes.io/arch In [amd64]; "
          "closest type far: is topology.kubernetes.io/zone In [b], In [c] needed"],
@@ -112,7 +112,7 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
             pool(taints=[GPU], limits={"cpu": "1"}),
             [
                 "the pod does not tolerate gpu=yes:NoSchedule",
-                "the pod wants team In [a], the pool does not define it",
+                "the pod needs team In [a]; the pool does not define the label",
                 "cpu limit 1, 1 left; the smallest type has cpu 2",
                 f"{NONE}; {FAR}, 9 needed",
             ],
@@ -232,10 +232,10 @@ SOFT = {"key": "spot", "effect": "PreferNoSchedule"}
 def test_differences_that_matter_are_named() -> None:
     said = explain_node(pod(**WISHES), pool(taints=[SOFT])).differences
     assert said == (
-        "Karpenter tries the 2 required node affinity terms one at a time, in the order written",
-        "Karpenter takes preferred pod anti-affinity, preferred node affinity for required first, "
-        "and gives up wish by wish when no pool takes the pod",
-        "to Karpenter spot:PreferNoSchedule is as hard as NoSchedule until all other preferences are given up",
+        "Karpenter tries the 2 required node affinity terms one at a time, in the order of the manifest",
+        "Karpenter first requires preferred pod anti-affinity, preferred node affinity, "
+        "and drops one preference after another if no pool takes the pod",
+        "Karpenter treats spot:PreferNoSchedule like NoSchedule until it has dropped all other preferences",
     )
     ignored = explain_node(pod(**WISHES), pool(), preferencePolicy="Ignore").differences
     assert (

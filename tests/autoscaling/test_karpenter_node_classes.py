@@ -114,7 +114,7 @@ def test_disk_and_pods_of_aks() -> None:
     own = {**node_class({"maxPods": 250, "osDiskSizeGB": 128}), "apiVersion": "karpenter.azure.com/v1beta1"}
     cluster = kschedctl.Cluster.from_objects([pool(reference=reference), {**own, "kind": "AKSNodeClass"}])
     (blue,) = kschedctl.pools(cluster, now=NOW).pools
-    assert blue.node_class == "AKSNodeClass default: 250 pods a node, 128G disk"
+    assert blue.node_class == "AKSNodeClass default: 250 pods per node, 128G disk"
 
 
 def test_a_pool_whose_class_is_not_ready_takes_no_part() -> None:

@@ -46,7 +46,7 @@ WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED
     ("about", "expected"),
     [
         ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache; the scores could differ")),
-        ("gone", (5, "NodeResourceTopologies of a node are not about the pods that are there")),
+        ("gone", (5, "NodeResourceTopologies of a node do not match the pods that are there")),
     ],
 )
 def test_explain(run: Run, write: Write, tmp_path: Path, about: str, expected: tuple[int, str]) -> None:

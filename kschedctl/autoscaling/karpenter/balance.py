@@ -62,15 +62,17 @@ class PoolTotals:
             prices[candidate.pool.metadata.name] = prices.get(candidate.pool.metadata.name, 0.0) + candidate.price
         for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
             node_candidate = by_name.get(node.name)
-            costs[node.pool] = costs.get(node.pool, 0.0) + (
-                node_candidate.move_cost if node_candidate else compute_node_disruption_cost(node)
-            )
+            cost = node_candidate.move_cost if node_candidate else compute_node_disruption_cost(node)
+            costs[node.pool] = costs.get(node.pool, 0.0) + cost
         return cls(prices, costs)
 
     def score_move(self, pool: str, savings: float, cost: float) -> MoveScore:
         """Score a move within one pool. Both shares are 0 if the pool has no price or no disruption cost."""
-        price, total = self.prices.get(pool, 0.0), self.costs.get(pool, 0.0)
-        return MoveScore(savings / price, cost / total) if price > 0 and total > 0 else MoveScore(0.0, 0.0)
+        pool_price = self.prices.get(pool, 0.0)
+        pool_cost = self.costs.get(pool, 0.0)
+        if pool_price <= 0 or pool_cost <= 0:
+            return MoveScore(0.0, 0.0)
+        return MoveScore(savings / pool_price, cost / pool_cost)
 
     def would_approve_deletion(self, candidate: NodeCandidate) -> bool:
         """Return whether the policy approves deleting the node without a replacement.
@@ -90,13 +92,16 @@ class PoolTotals:
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in candidates:
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
-        total = sum(candidate.price for candidate in candidates)
+        total_price = sum(candidate.price for candidate in candidates)
         scores = {}
         for name, pool_candidates in by_pool.items():
-            if is_balanced(pool_candidates[0]):
-                price = sum(candidate.price for candidate in pool_candidates)
-                share = savings * (price / total) if total > 0 and len(by_pool) > 1 else savings
-                scores[name] = self.score_move(name, share, sum(candidate.move_cost for candidate in pool_candidates))
+            if not is_balanced(pool_candidates[0]):
+                continue
+            pool_savings = savings
+            if len(by_pool) > 1 and total_price > 0:
+                pool_savings = savings * (sum(candidate.price for candidate in pool_candidates) / total_price)
+            move_cost = sum(candidate.move_cost for candidate in pool_candidates)
+            scores[name] = self.score_move(name, pool_savings, move_cost)
         return scores
 
 

@@ -90,7 +90,8 @@ class CandidateSearch:
     def find_candidates(self) -> list[NodeCandidate]:
         """Return all candidates, sorted by name. Log why other nodes are not candidates."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
-        return [candidate for node in nodes if (candidate := self._build_candidate(node))]
+        candidates = map(self._build_candidate, nodes)
+        return [candidate for candidate in candidates if candidate is not None]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
         """Build the candidate for a node, or log why the node is not one and return None."""
@@ -109,10 +110,11 @@ class CandidateSearch:
         if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
             self.log.log_blocked(state, fault)
             return None
-        number = columns.numbers.get(state.labels.get(INSTANCE_TYPE, ""))
-        type = columns.types[number] if number is not None else None
+
+        type_index = columns.numbers.get(state.labels.get(INSTANCE_TYPE, ""))
+        type = columns.types[type_index] if type_index is not None else None
         pods = [pod for pod in state.bound if is_reschedulable(pod)]
-        costs = sum(map(compute_eviction_cost, state.bound), 0.0)
+        eviction_cost = sum(map(compute_eviction_cost, state.bound), 0.0)
         return NodeCandidate(
             state,
             state.node,
@@ -122,11 +124,14 @@ class CandidateSearch:
             pods=pods,
             price=find_node_price(state.labels, type),
             move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
-            disruption_cost=costs * self._compute_remaining_lifetime(state.claim),
+            disruption_cost=eviction_cost * self._compute_remaining_lifetime(state.claim),
         )
 
     def _describe_pod_blocker(self, state: StateNode) -> str:
-        """Describe the pod or budget that blocks the node's disruption, or return ""."""
+        """Describe the pod or budget that blocks the node's disruption, or return "".
+
+        A budget that blocks it is recorded, and the ends of the pods' protection are logged.
+        """
         for pod in state.bound:
             if is_active(pod):
                 self.log.log_pod_protection(pod, self.setting.now)
@@ -142,7 +147,7 @@ class CandidateSearch:
         return ""
 
     def _compute_remaining_lifetime(self, claim: NodeClaim) -> float:
-        """Return which share of expireAfter remains, or 1.0 if the node does not expire."""
+        """Return the share of expireAfter that remains, from 0.0 to 1.0. It is 1.0 if the node does not expire."""
         after = parse_duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0

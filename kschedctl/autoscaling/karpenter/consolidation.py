@@ -136,8 +136,10 @@ class PlannedRemoval:
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.replacements)
-        replacement_suffix = f" -> [{count} replacement{'s' * (count > 1)}]" if count else ""
-        return f"{self.decision}: [{candidate.name}]{replacement_suffix}"
+        if not count:
+            return f"{self.decision}: [{candidate.name}]"
+        noun = "replacement" if count == 1 else "replacements"
+        return f"{self.decision}: [{candidate.name}] -> [{count} {noun}]"
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
         """Build the command for the report. Its claims name at most ``max_instance_types`` instance types."""
@@ -179,32 +181,34 @@ class Consolidation:
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed.
 
-        Return None if no NodePool launches nodes. The pods in ``softened`` are placed without their soft constraints.
+        Return None if no NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The
+        pods in ``softened`` are placed without their soft constraints.
         """
         setting = self.setting
         if not setting.pools.pools:
             return None
         log.add_events(setting.pools.events)
-        removed = {candidate.name for candidate in candidates}
-        for pod in (*(p for candidate in candidates for p in candidate.pods), *setting.pods_of_deleting_nodes):
+        candidate_pods = [pod for candidate in candidates for pod in candidate.pods]
+        for pod in (*candidate_pods, *setting.pods_of_deleting_nodes):
             if is_active(pod) and (is_reschedulable(pod) or is_drainable(pod)):
                 log.log_pod_protection(pod, setting.now)
-        reschedulable = [
-            p for candidate in candidates for p in candidate.pods if setting.limits.is_currently_reschedulable(p)
-        ]
+
+        # Schedule the candidates' pods together with all pods that wait for a node anyway.
+        reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
         deleting = {pod.key for pod in setting.deleting_node_pods}
         pods = [
             remove_soft_constraints(pod) if pod.key in softened else pod
             for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
         ]
-        nodes = self.settled_columns if consolidating else self.all_columns
         run = setting.run_scheduler(
             pods,
-            nodes,
-            without=removed,
+            self.settled_columns if consolidating else self.all_columns,
+            without={candidate.name for candidate in candidates},
             strict_reservations=False,
             movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
+
+        # Collect the errors. Pods that were pending before do not count.
         errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
         claims = []
         for claim in run.claims:
@@ -216,9 +220,9 @@ class Consolidation:
             else:
                 claims.append(claim)
         errors |= _find_uninitialized_placements(run, deleting)
-        waiting = {pod.key for pod in pods if is_provisionable(pod)}
-        other_errors = {key: error for key, error in errors.items() if key not in waiting}
-        return RemovalOutcome(run, claims, _describe_errors(other_errors))
+        pending = {pod.key for pod in pods if is_provisionable(pod)}
+        candidate_errors = {key: error for key, error in errors.items() if key not in pending}
+        return RemovalOutcome(run, claims, _describe_errors(candidate_errors))
 
     def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods to reschedule."""
@@ -229,7 +233,8 @@ class Consolidation:
     ) -> PlannedRemoval | None:
         """Plan to delete the nodes, or to replace them with one cheaper node.
 
-        Return None if neither is possible. The pods in ``softened`` are placed without their soft constraints.
+        Return None if neither is possible. The reason is logged only if there is a single candidate. The pods in
+        ``softened`` are placed without their soft constraints.
         """
         outcome = self.simulate_scheduling(candidates, log, softened=softened)
         if outcome is None:
@@ -245,26 +250,33 @@ class Consolidation:
                 log.log_unconsolidatable(candidates[0].state, fault)
             return None
         removal = PlannedRemoval(candidates, outcome, offers)
-        for candidate in candidates if offers else ():
-            log.log_candidate(candidate.state, removal.describe_for_node(candidate), removal.savings)
+        if offers:
+            for candidate in candidates:
+                log.log_candidate(candidate.state, removal.describe_for_node(candidate), removal.savings)
         return removal
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the replacement to types that are cheaper than the nodes. Return an error if none is left, or ""."""
+        """Restrict the replacement to types that are cheaper than the nodes. Return an error if none is left, or "".
+
+        A replacement that may be spot or on-demand has to be spot.
+        """
         price = sum(candidate.price for candidate in candidates)
-        claim = offer.claim
-        spot = all(candidate.capacity_type == SPOT for candidate in candidates)
-        if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
+        are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
+        capacity_type = offer.claim.requirements.label(CAPACITY_TYPE)
+        if are_all_spot and capacity_type.has(SPOT):
             return self._restrict_spot_to_spot(offer, price, len(candidates))
         if fault := _filter_by_price(offer, price):
             return fault
-        capacity_type = claim.requirements.label(CAPACITY_TYPE)
         if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
             offer.require_capacity_type(SPOT)
         return ""
 
     def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
-        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if too few are left, or ""."""
+        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if too few are left, or "".
+
+        A single node needs at least MIN_SPOT_TYPES cheaper types, and its replacement keeps only the cheapest of them,
+        so that it is not replaced again by an only slightly cheaper one.
+        """
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require_capacity_type(SPOT)
@@ -296,18 +308,18 @@ def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements
     Only offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The price is
     infinite for types without an allowed offering.
     """
-    worst = np.full(len(columns), np.inf)
-    settled = np.zeros(len(columns), np.bool_)
+    worst_prices = np.full(len(columns), np.inf)
+    has_price = np.zeros(len(columns), np.bool_)
     allowed = columns.find_offerings_meeting(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
-        of_type = Requirements.from_list([LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))])
-        chosen = allowed & columns.find_offerings_meeting(of_type)
+        requirement = LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))
+        offerings = allowed & columns.find_offerings_meeting({CAPACITY_TYPE: requirement})
         prices = np.full(len(columns), -np.inf)
-        np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
-        fresh = np.isfinite(prices) & ~settled
-        worst[fresh] = prices[fresh]
-        settled |= fresh
-    return worst
+        np.maximum.at(prices, columns.type_of[offerings], columns.prices[offerings])
+        is_first_choice = np.isfinite(prices) & ~has_price
+        worst_prices[is_first_choice] = prices[is_first_choice]
+        has_price |= is_first_choice
+    return worst_prices
 
 
 def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:

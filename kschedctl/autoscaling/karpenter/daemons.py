@@ -58,12 +58,17 @@ class Daemons:
         """
         fitting = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
-        by_names: dict[str, tuple[list[Pod], list[int]]] = {}
+        pods_by_names: dict[str, list[Pod]] = {}
+        types_by_names: dict[str, list[int]] = {}
         for type_index in np.flatnonzero(template.options).tolist():
-            pods = [self.pods[n] for n in np.flatnonzero(runs[:, type_index]).tolist()]
+            pods = [self.pods[pod_index] for pod_index in np.flatnonzero(runs[:, type_index]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
-            by_names.setdefault(names, (pods, []))[1].append(type_index)
-        return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
+            pods_by_names[names] = pods
+            types_by_names.setdefault(names, []).append(type_index)
+        return tuple(
+            _build_group(pods_by_names[names], types_by_names[names], len(template.columns))
+            for names in sorted(types_by_names)
+        )
 
     def find_expected_pods(self, node: StateNode) -> list[Pod]:
         """Return the pods whose DaemonSets should run on the node."""
@@ -84,19 +89,20 @@ class Daemons:
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates_taints(self.pods[pod_index], template.taints):
             return mask
-        options = np.flatnonzero(template.options)
-        while len(options):
+        unchecked = np.flatnonzero(template.options)
+        while len(unchecked):
             required = build_strict_requirements(self.pods[pod_index])
-            fits = np.zeros(len(options), np.bool_)
+            fits = np.zeros(len(unchecked), np.bool_)
             if template.requirements.compatible(required, template.well_known):
-                fits = template.columns.find_compatible_types(required)[options]
+                fits = template.columns.find_compatible_types(required)[unchecked]
             if len(get_required_terms(self.pods[pod_index])) < 2:
-                mask[options] = fits
+                mask[unchecked] = fits
                 return mask
-            first = len(fits) if fits.all() else int(np.argmin(fits))
-            mask[options[:first]] = True
-            options = options[first:]
-            if len(options) and (relaxed := remove_required_node_affinity_term(self.pods[pod_index])):
+            # The first type that does not fit removes a term, which changes the answer for all later types.
+            first_misfit = len(fits) if fits.all() else int(np.argmin(fits))
+            mask[unchecked[:first_misfit]] = True
+            unchecked = unchecked[first_misfit:]
+            if len(unchecked) and (relaxed := remove_required_node_affinity_term(self.pods[pod_index])):
                 self.pods[pod_index] = relaxed.pod
         return mask
 
@@ -122,11 +128,11 @@ def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
     if not template_affinity or template_affinity.required_during_scheduling_ignored_during_execution is None:
         return pod
     affinity = pod.spec.affinity or Affinity()
-    nodes = replace(
+    node_affinity = replace(
         affinity.node_affinity or NodeAffinity(),
         required_during_scheduling_ignored_during_execution=template_affinity.required_during_scheduling_ignored_during_execution,
     )
-    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=nodes)))
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=node_affinity)))
 
 
 def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:

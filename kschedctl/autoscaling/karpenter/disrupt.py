@@ -49,7 +49,7 @@ STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
 NO_SCHEDULER = f"creating scheduler, {NO_POOLS}"
 NO_POOL_LAUNCHES = f"no NodePool is ready to launch nodes, so Karpenter moves no pods ({NO_SCHEDULER})"
-NOT_WORTH = "the policy Balanced finds that it disturbs more than it saves"
+NOT_WORTH = "under the policy Balanced, the savings do not justify the disruption"
 
 
 def disrupt(
@@ -122,7 +122,9 @@ class DisruptionReplay:
         return Disruption(
             emptiness=self._run_method(self._build_round(EMPTY, _is_empty_candidate), self._compute_emptiness),
             drift=self._run_method(self._build_round(DRIFTED, _is_drifted, eventual=True), self._compute_drift),
-            multi=self._run_method(self._build_round(UNDERUTILIZED, _should_consolidate), self._first_n_consolidation),
+            multi=self._run_method(
+                self._build_round(UNDERUTILIZED, _should_consolidate), self._compute_multi_consolidation
+            ),
             single=self._run_method(single, self._compute_single_consolidation),
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
@@ -147,7 +149,10 @@ class DisruptionReplay:
                 yield self._build_candidate_outcome(candidate)
 
     def _build_excluded_outcome(self, state: StateNode, reason: str, blocking_budget: str) -> NodeFate:
-        """Build the outcome of a node that is no candidate, with the unready pods that use up its blocking budget."""
+        """Build the outcome of a node that is not a candidate, with the unready pods that use up `blocking_budget`.
+
+        `blocking_budget` is the PodDisruptionBudget `namespace/name` that excludes the node, or "".
+        """
         pods = self.setting.limits.find_unhealthy_pods(blocking_budget)
         return NodeFate(
             state.name,
@@ -159,14 +164,19 @@ class DisruptionReplay:
         )
 
     def _build_candidate_outcome(self, candidate: NodeCandidate) -> NodeFate:
-        """Build the outcome of a candidate for single-node consolidation."""
+        """Build the outcome of a candidate for single-node consolidation.
+
+        A node that stays has a reason, and the soft constraints that keep it if they are known.
+        """
         answer = self.answers[candidate.name]
-        outcome = answer.command.decision if answer.command else STAYS
-        reason = ""
-        if answer.command is None:
+        if answer.command:
+            outcome = answer.command.decision
+            reason = ""
+        else:
+            outcome = STAYS
             reason = "; ".join(event.partition(": ")[2] for event in answer.events)
-        if outcome == STAYS and not reason:
-            reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+            if not reason:
+                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
         soft = self.soft_constraints.get(candidate.name)
         return NodeFate(
             candidate.name,
@@ -239,8 +249,11 @@ class DisruptionReplay:
             round.log.log_blocked(candidate.state, outcome.fault)
         return None
 
-    def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to consolidate as many of the first candidates as possible together, found by bisection."""
+    def _compute_multi_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
+        """Plan to consolidate as many of the first candidates as possible together, at least two of them.
+
+        The number is found by bisection. Return None if no number works, or with an error if no pool launches nodes.
+        """
         budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
         low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
@@ -255,7 +268,8 @@ class DisruptionReplay:
             scores: dict[str, MoveScore] = {}
             if removal and _filter_out_same_type(removal):
                 scores = round.totals.score_pools(removal.candidates, removal.savings)
-            if removal and _all_have_types(removal) and all(score.is_approved for score in scores.values()):
+            is_valid = removal is not None and _all_have_types(removal)
+            if is_valid and all(score.is_approved for score in scores.values()):
                 best = removal
                 low = middle + 1
                 logged_scores = scores
@@ -275,7 +289,9 @@ class DisruptionReplay:
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         turns = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in chain.from_iterable(turns):
-            if candidate is None or not round.budgets[candidate.pool.metadata.name]:
+            if candidate is None:  # its pool has fewer candidates than another
+                continue
+            if not round.budgets[candidate.pool.metadata.name]:
                 continue
             if removal := self._consolidate_one(candidate, round.totals, round.log):
                 return removal
@@ -286,7 +302,8 @@ class DisruptionReplay:
     ) -> PlannedRemoval | None:
         """Plan to consolidate one candidate, or return None if that is impossible or not approved by its policy.
 
-        The soft constraints of the pods in `softened`, by name, are ignored. The reasons are written to `log`.
+        The pods with the keys in `softened` are placed without their soft constraints. The reasons are written to
+        `log`.
         """
         if not totals.would_approve_deletion(candidate):
             return None
@@ -429,7 +446,7 @@ def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence
         labels = Requirements.from_labels(candidate.state.labels)
         offering_prices = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
         if offering_prices:
-            known_price = prices.get(candidate.type.name) or float("inf")
+            known_price = prices.get(candidate.type.name) or float("inf")  # 0.0 stands for an unknown price
             prices[candidate.type.name] = min(known_price, *offering_prices)
         else:
             prices.setdefault(candidate.type.name, 0.0)

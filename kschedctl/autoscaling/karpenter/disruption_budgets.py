@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
 from kschedctl.autoscaling.durations import parse_go_duration
@@ -33,6 +34,7 @@ MACROS = {
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+"""Lowest value, highest value and names of each field: minute, hour, day, month and weekday."""
 _ANY = ("*", "?")
 
 
@@ -87,9 +89,9 @@ def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
             return UNLIMITED
     text = str(budget.nodes)
     if share := _SHARE.fullmatch(text):
-        return -(-nodes * int(share[1]) // 100)
+        return -(-nodes * int(share[1]) // 100)  # rounded up
     if not text.lstrip("-").isdigit():
-        raise InputError(f'"{text[:40]}" is neither a number nor a share', where="nodes")
+        raise InputError(f'"{text[:40]}" is neither a number nor a percentage', where="nodes")
     return int(text)
 
 
@@ -109,35 +111,67 @@ def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
 
     ``now`` is in microseconds since 1970.
     """
-    fields = MACROS.get(schedule, schedule).split()
-    if len(fields) != len(_FIELDS):
-        raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
-    sets = [_parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
-    moment = datetime.fromtimestamp(now // 1_000_000, UTC)
-    begin = moment - timedelta(microseconds=nanoseconds // 1000)
-    minute = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    while minute <= moment:
-        if not _matches_day(minute, fields, sets):
-            minute = minute.replace(hour=0, minute=0) + timedelta(days=1)
-        elif minute.hour not in sets[1]:
-            minute = minute.replace(minute=0) + timedelta(hours=1)
-        elif minute.minute in sets[0]:
+    cron = _CronSchedule.parse(schedule)
+    end = datetime.fromtimestamp(now // 1_000_000, UTC)
+    begin = end - timedelta(microseconds=nanoseconds // 1000)
+    moment = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    # Skip whole days and hours that do not match, because a window may last for months.
+    while moment <= end:
+        if not cron.matches_day(moment):
+            moment = moment.replace(hour=0, minute=0) + timedelta(days=1)
+        elif moment.hour not in cron.hours:
+            moment = moment.replace(minute=0) + timedelta(hours=1)
+        elif moment.minute in cron.minutes:
             return True
         else:
-            minute += timedelta(minutes=1)
+            moment += timedelta(minutes=1)
     return False
 
 
-def _matches_day(moment: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
-    """Return whether the month and the day match. If both day fields are restricted, one of them is enough."""
-    by_date = moment.day in sets[2]
-    by_week = (moment.weekday() + 1) % 7 in sets[4]
-    needs_both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
-    return moment.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
+class _CronSchedule(NamedTuple):
+    """The values that each field of a cron expression allows."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    """Days of the month."""
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    """Days of the week, with 0 for Sunday."""
+    needs_both_days: bool
+    """Whether both day fields have to match, because one of them allows any day."""
+
+    @classmethod
+    def parse(cls, schedule: str) -> _CronSchedule:
+        """Parse a cron expression or a macro such as @daily. Raises InputError."""
+        fields = MACROS.get(schedule, schedule).split()
+        if len(fields) != len(_FIELDS):
+            raise InputError(
+                f'"{schedule[:60]}" is not a cron expression', hint="expected five fields, such as 0 9 * * mon-fri"
+            )
+        minutes, hours, days, months, weekdays = (
+            _parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)
+        )
+        _, _, days_text, _, weekdays_text = fields
+        needs_both_days = days_text.startswith(_ANY) or weekdays_text.startswith(_ANY)
+        return cls(minutes, hours, days, months=months, weekdays=weekdays, needs_both_days=needs_both_days)
+
+    def matches_day(self, moment: datetime) -> bool:
+        """Return whether the month and the day match. If both day fields are restricted, one of them is enough."""
+        if moment.month not in self.months:
+            return False
+        matches_date = moment.day in self.days
+        matches_weekday = moment.isoweekday() % 7 in self.weekdays
+        if self.needs_both_days:
+            return matches_date and matches_weekday
+        return matches_date or matches_weekday
 
 
 def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
-    """Parse the values that a cron field allows. Raises InputError."""
+    """Parse the values between ``low`` and ``high`` that a cron field allows. Raises InputError.
+
+    ``names`` are the names of the values in order, beginning with ``low``.
+    """
     values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
@@ -154,9 +188,9 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
                 end = begin
         increment = 1
         if step:
-            increment = int(step) if step.isdigit() else 0
+            increment = int(step) if step.isdigit() else 0  # 0 is rejected below
         if not increment or begin < low or end > high or begin > end:
-            raise InputError(f'"{part[:40]}" is no part of a cron expression')
+            raise InputError(f'"{part[:40]}" is not valid in a cron expression')
         values.update(range(begin, end + 1, increment))
     return frozenset(values)
 
@@ -166,5 +200,5 @@ def _parse_number(text: str, low: int, names: Sequence[str]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:
-        raise InputError(f'"{text[:40]}" is no part of a cron expression')
+        raise InputError(f'"{text[:40]}" is not valid in a cron expression')
     return int(text)

@@ -137,7 +137,7 @@ class RunNodes:
         return False
 
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """Return an (N,) mask of the nodes that are worth trying for the pod.
+        """Return an (N,) mask of the nodes that are worth trying for the pod. Settling nodes take only movable pods.
 
         Labels and taints of nodes that took pods are not checked, because their requirements have changed.
         """
@@ -148,6 +148,7 @@ class RunNodes:
         for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
             possible &= columns.find_by_label_value(key, holds)
         possible[list(self._used)] = True
+
         possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
@@ -184,15 +185,19 @@ class ExistingNode:
     def from_state(
         cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
     ) -> ExistingNode:
-        """Build the node from its tracked state. Raises QuantityError."""
+        """Build the node from its tracked state. Raises QuantityError.
+
+        ``limits`` are the maximum numbers of volumes by CSI driver. ``volumes`` are those of the whole cluster.
+        """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])
         ports = tuple((pod.key, port) for pod in state.pods for port in get_host_ports(pod))
-        taken: dict[str, frozenset[str]] = {}
-        for pod in state.pods if limits else ():
-            taken = merge_volumes(taken, volumes.map_claims_by_driver(pod))
+        used_volumes: dict[str, frozenset[str]] = {}
+        if limits:  # without limits, nobody asks for the volumes
+            for pod in state.pods:
+                used_volumes = merge_volumes(used_volumes, volumes.map_claims_by_driver(pod))
         room = to_thousandths(subtract_quantities(state.available, _compute_missing_daemon_requests(state, daemons)))
-        return cls(state, room, requirements, ports=ports, limits=limits, volumes=taken, settling=settling)
+        return cls(state, room, requirements, ports=ports, limits=limits, volumes=used_volumes, settling=settling)
 
 
 @dataclass(eq=False)
@@ -213,16 +218,16 @@ class RunNode:
 
     def can_add(self, data: PodData, topology: RunTopology) -> Requirements | None:
         """Return the requirements that the node would have with the pod, or None if the pod does not fit."""
-        state = self.existing.state
+        if describe_untolerated_taints(self.existing.state.taints, data.pod):
+            return None
+        if self._exceeds_volume_limits(data.claims_by_driver):
+            return None
         taken_ports = [port for key, port in self.ports if key != data.pod.key]
-        if (
-            describe_untolerated_taints(state.taints, data.pod)
-            or self._exceeds_volume_limits(data.claims_by_driver)
-            or has_port_conflict(data.ports, taken_ports)
-        ):
+        if has_port_conflict(data.ports, taken_ports):
             return None
         if not has_room(self.room, data.amounts) or not self.requirements.compatible(data.requirements):
             return None
+
         combined = self.requirements.plus(data.requirements)
         for volumes in data.volumes or (Requirements(),):
             if combined.compatible(volumes):
@@ -241,8 +246,10 @@ class RunNode:
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
         """Return whether these volumes would exceed the node's limit for a CSI driver."""
         limits = self.existing.limits
-        both = merge_volumes(self.volumes, volumes) if limits else {}
-        return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
+        if not limits:
+            return False
+        combined = merge_volumes(self.volumes, volumes)
+        return any(driver in limits and len(claims) > limits[driver] for driver, claims in combined.items())
 
     def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
         """Add the pod, and account for its requests, topology, ports and volumes."""

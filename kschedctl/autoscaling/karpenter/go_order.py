@@ -57,25 +57,28 @@ class _PatternDefeatingSort:
         balanced = partitioned = True
         while end - start > MAX_INSERTION_SORTED:
             if not bad_pivots:
-                return self.heap_sort(start, end)
+                self.heap_sort(start, end)
+                return
             if not balanced:
                 self.break_patterns(start, end)
                 bad_pivots -= 1
             pivot, rising = self.choose_pivot(start, end)
             if balanced and partitioned and rising and self.partial_insertion_sort(start, end):
-                return None
+                return
+            # If the pivot equals the key before the range, it is the smallest key of the range.
             if start and self.keys[start - 1] >= self.keys[pivot]:
                 start = self.partition_equal(start, end, pivot)
                 continue
             middle, partitioned = self.partition(start, end, pivot)
             balanced = min(middle - start, end - middle) >= (end - start) // 8
+            # Recurse into the shorter part, and continue with the longer one.
             if middle - start < end - middle:
                 self.sort_range(start, middle, bad_pivots)
                 start = middle + 1
             else:
                 self.sort_range(middle + 1, end, bad_pivots)
                 end = middle
-        return self.insertion_sort(start, end)
+        self.insertion_sort(start, end)
 
     def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
         """Fill a range with the elements at ``places``, in that order."""
@@ -98,7 +101,8 @@ class _PatternDefeatingSort:
         """Restore the heap property below ``root``."""
         keys = self.keys
         while (child := 2 * root + 1) < size:
-            child += child + 1 < size and keys[start + child] < keys[start + child + 1]
+            if child + 1 < size and keys[start + child] < keys[start + child + 1]:
+                child += 1
             if keys[start + root] >= keys[start + child]:
                 return
             self.swap(start + root, start + child)
@@ -109,12 +113,15 @@ class _PatternDefeatingSort:
         length = draw = end - start
         mask = (1 << length.bit_length()) - 1
         middle = start + length // 4 * 2
+        first_shift, second_shift, third_shift = XORSHIFT
         for place in (middle - 1, middle, middle + 1):
-            draw ^= draw << XORSHIFT[0] & WORD
-            draw ^= draw >> XORSHIFT[1]
-            draw ^= draw << XORSHIFT[2] & WORD
-            other = draw & mask
-            self.swap(place, start + other - length * (other >= length))
+            draw ^= draw << first_shift & WORD
+            draw ^= draw >> second_shift
+            draw ^= draw << third_shift & WORD
+            offset = draw & mask  # less than twice the length
+            if offset >= length:
+                offset -= length
+            self.swap(place, start + offset)
 
     def choose_pivot(self, start: int, end: int) -> tuple[int, bool]:
         """Return the index of the pivot, and whether the sampled keys are in order.
@@ -137,15 +144,17 @@ class _PatternDefeatingSort:
 
     def _find_median(self, first: int, second: int, third: int) -> tuple[int, int]:
         """Return the index of the median of three, and the number of swaps needed to find it."""
-        keys, swaps = self.keys, 0
+        keys = self.keys
+        swaps = 0
         if keys[second] < keys[first]:
-            first, second, swaps = second, first, swaps + 1
+            first, second = second, first
+            swaps += 1
         if keys[third] < keys[second]:
             second = third
-            swaps = swaps + 1
+            swaps += 1
         if keys[second] < keys[first]:
             second = first
-            swaps = swaps + 1
+            swaps += 1
         return second, swaps
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:

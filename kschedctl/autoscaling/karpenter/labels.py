@@ -57,9 +57,13 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 def describe_restriction(key: str, well_known: Iterable[str]) -> str:
     """Describe why pods may not require the label, or return "" if they may."""
     allowed = frozenset(well_known)
+    if key in allowed:
+        return ""
     domain, slash, _ = key.partition("/")
-    ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
-    if key in allowed or not (ours or key == HOSTNAME):
+    is_restricted = slash and any(
+        domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS
+    )
+    if not is_restricted and key != HOSTNAME:
         return ""
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well "
@@ -70,10 +74,9 @@ def describe_restriction(key: str, well_known: Iterable[str]) -> str:
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
     """Suggest a well-known or defined label for one that is probably a typo, or return ""."""
-    _, slash, suffix = key.partition("/")
-    suffix = suffix if slash else key
+    name_without_domain = key.partition("/")[2] if "/" in key else key
     for names in (well_known, defined):
         for name in sorted(names):
-            if key in name or name.endswith(suffix):
+            if key in name or name.endswith(name_without_domain):
                 return f' (typo of "{name}"?)'
     return ""

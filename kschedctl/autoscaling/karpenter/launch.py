@@ -6,12 +6,13 @@ scheduler.go (sigs.k8s.io/karpenter v1.14.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from kschedctl.api.objects import Taint
 from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import (
     CAPACITY_OVERLAID,
     CAPACITY_TYPE,
@@ -26,38 +27,33 @@ from kschedctl.reports.karpenter import CheapestOffering, ClaimTaint, LaunchedCl
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
-    """Keep only the claim's cheapest instance types. Return an error if that breaks minValues, otherwise ""."""
+    """Keep only the claim's cheapest instance types. Return an error if that breaks minValues, otherwise "".
+
+    Without ``strict``, minValues are not checked. The claim is not changed if there is an error.
+    """
     columns = claim.template.columns
     chosen = claim.sort_options()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
     options[chosen] = True
-    if (
-        strict
-        and claim.requirements.have_min_values
-        and (too_few := columns.find_unmet_min_values(options, claim.requirements))
-    ):
-        return (
-            "pod didn’t schedule because NodePool couldn’t meet minValues requirements, validating minValues, "
-            f"{describe_unmet_min_values(too_few)} (NodePool={claim.template.name})"
-        )
+    if strict and claim.requirements.have_min_values:
+        too_few = columns.find_unmet_min_values(options, claim.requirements)
+        if too_few:
+            return (
+                "pod didn’t schedule because NodePool couldn’t meet minValues requirements, validating minValues, "
+                f"{describe_unmet_min_values(too_few)} (NodePool={claim.template.name})"
+            )
     claim.options = options
     return ""
 
 
 def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
     """Build the NodeClaim that Karpenter would create. Its requirements name only the cheapest instance types."""
-    template, columns = claim.template, claim.template.columns
+    template = claim.template
+    columns = template.columns
     order = columns.sort_by_price(claim.options, claim.requirements)
+    named_types = order[:max_instance_types]
     prices = columns.find_cheapest_prices(claim.requirements)
-    named = np.zeros(len(columns), np.bool_)
-    named[order[:max_instance_types]] = True
-    requirements = _narrow_to_named_types(claim, order[:max_instance_types], named)
-    annotations = dict(template.pool.spec.template.metadata.annotations)
-    annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
-    if any(offering.overlaid for index in order[:max_instance_types] for offering in columns.types[index].offerings):
-        annotations[PRICE_OVERLAID] = "true"
-    if any(columns.types[index].overlaid for index in order[:max_instance_types]):
-        annotations[CAPACITY_OVERLAID] = "true"
+    requirements = _narrow_to_named_types(claim, named_types)
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
         node_pool=template.name,
@@ -68,7 +64,7 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
         requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in SIMULATION_LABELS})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
         labels={**template.labels, **_choose_custom_labels(claim, requirements)},
-        annotations=annotations,
+        annotations=_build_annotations(claim, [columns.types[index] for index in named_types]),
         taints=_build_taints(spec.taints),
         startup_taints=_build_taints(spec.startup_taints),
     )
@@ -87,16 +83,29 @@ def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOff
     return CheapestOffering(float(price), tuple(sorted(descriptions)))
 
 
-def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
+def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
     """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)
-    names = (columns.types[index].name for index in order)
+    names = (columns.types[index].name for index in named_types)
     min_values = requirements.label(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
-    if types := find_capacity_types(columns, named, requirements):
-        requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, types)])
+    is_named = np.zeros(len(columns), np.bool_)
+    is_named[list(named_types)] = True
+    if capacity_types := find_capacity_types(columns, is_named, requirements):
+        requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, capacity_types)])
     return requirements
+
+
+def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
+    """Build the annotations of a NodeClaim: those of its pool, and which values were relaxed or overlaid."""
+    annotations = dict(claim.template.pool.spec.template.metadata.annotations)
+    annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
+    if any(offering.overlaid for instance_type in named_types for offering in instance_type.offerings):
+        annotations[PRICE_OVERLAID] = "true"
+    if any(instance_type.overlaid for instance_type in named_types):
+        annotations[CAPACITY_OVERLAID] = "true"
+    return annotations
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:

@@ -6,6 +6,7 @@ Each node is ready at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -50,10 +51,10 @@ class LaunchingPools:
         self._types = derive_instance_types(cluster) if types is None else types
         self._catalog = read_instance_types(self._types)
         self._settings, self._now = settings, now
-        type_count = counted(len(self._types), "instance type")
-        self.doubts = (
-            () if types is not None else (f"only the {type_count} of existing nodes: --instance-types tells others",)
-        )
+        self.doubts: tuple[str, ...] = ()
+        if types is None:
+            type_count = counted(len(self._types), "instance type")
+            self.doubts = (f"only the {type_count} of existing nodes, because --instance-types was not given",)
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
@@ -99,20 +100,19 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
     """Build the nodes that the claims would launch, each from its cheapest offering, with DaemonSets' pods."""
     used_names = {node.metadata.name for node in cluster.nodes}
     types = {sold_type.name: sold_type for sold_type in catalog.types}
-    nodes: dict[str, tuple[Node, ...]] = {}
+    nodes_by_pool: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
         used_names.add(name)
-        nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_iter_claim_nodes(claim, name, types))
-    all_nodes = (node for pool_nodes in nodes.values() for node in pool_nodes)
-    return NewNodes(nodes, tuple(pod for node in all_nodes for pod in _iter_daemonset_pods(cluster, node)), {})
+        pool_nodes = nodes_by_pool.get(claim.node_pool, ())
+        nodes_by_pool[claim.node_pool] = (*pool_nodes, *_iter_claim_nodes(claim, name, types))
+    nodes = chain.from_iterable(nodes_by_pool.values())
+    return NewNodes(nodes_by_pool, tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node)), {})
 
 
 def _iter_node_names(pool: str) -> Iterator[str]:
     """Yield numbered node names for a pool endlessly."""
-    number = 0
-    while number := number + 1:
-        yield f"{pool}-new-{number}"
+    return (f"{pool}-new-{number}" for number in count(1))
 
 
 def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:

@@ -6,7 +6,7 @@ Obstacles are found by removing one after another and replaying the run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,8 +96,11 @@ class _ObstacleSearch:
             if obstacle.description:
                 yield obstacle.description
             if obstacle.edited_pool is None:
+                # A missing subnet hides what else the instance types lack.
                 if refusal.requirements is not None and self._describe_missing_subnet(refusal):
-                    yield from filter(None, (self._describe_closest_type_in_any_zone(refusal.requirements),))
+                    closest_type = self._describe_closest_type_in_any_zone(refusal.requirements)
+                    if closest_type:
+                        yield closest_type
                 return
             self.replace_pool(obstacle.edited_pool)
 
@@ -136,13 +139,13 @@ class _ObstacleSearch:
             if key in pool_requirements and not pool_requirements[key].agrees(requirement)
         ]
         mismatches = [
-            f"the pod wants {conflict}, the pool has {pool_requirements[conflict.key].text_without_key}"
+            f"the pod needs {conflict}; the pool has {pool_requirements[conflict.key].text_without_key}"
             for conflict in conflicts
         ]
         unmet = list(conflicts)
         undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
         if undefined_label:
-            mismatches.append(f"the pod wants {pod_requirements[undefined_label]}, the pool does not define it")
+            mismatches.append(f"the pod needs {pod_requirements[undefined_label]}; the pool does not define the label")
             unmet.append(pod_requirements[undefined_label])
         if not unmet:
             return None
@@ -221,18 +224,22 @@ class _ObstacleSearch:
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
             return None
-        types = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
-        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining}
+        capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
+        smallest = {
+            name: min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO) for name in remaining
+        }
         smallest[NODES] = ONE
-        short = [name for name, amount in remaining.items() if amount < smallest[name]]
+        short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
-        if not short and not self._would_take_pod(unlimited):
+        # Even if the smallest type has room, the types that fit the pod may not.
+        if not short_resources and not self._would_take_pod(unlimited):
             return None
         limits = pool.spec.limits or {}
         exhausted = (
-            f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short or sorted(remaining)
+            f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left"
+            for name in short_resources or sorted(remaining)
         )
-        sizes = ", ".join(f"{name} {smallest[name]}" for name in short if name != NODES)
+        sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
         description = "; ".join(exhausted) + (f"; the smallest type has {sizes}" if sizes else "")
         return _Obstacle(description, unlimited)
 
@@ -312,11 +319,10 @@ def _iter_shortfall_counts(
     for key, requirement in requirements.items():
         if mismatches := int((~columns.find_compatible_types({key: requirement}) & eligible).sum()):
             counts[f"not {requirement}"] = mismatches
-    in_place = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
-    if unoffered := int(
-        (~columns.find_offered_types(requirements) & columns.find_compatible_types(in_place) & eligible).sum()
-    ):
-        counts[f"not offered{' as ' * bool(in_place)}{', '.join(map(str, in_place.values()))}"] = unoffered
+    offering_requirements = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
+    is_unoffered = ~columns.find_offered_types(requirements) & columns.find_compatible_types(offering_requirements)
+    if unoffered_count := int((is_unoffered & eligible).sum()):
+        counts[_describe_not_offered(offering_requirements.values())] = unoffered_count
     for lack, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
         yield f"{count:,} {lack}"
 
@@ -356,14 +362,21 @@ def _iter_shortfalls(
     instance_type = columns.types[type_index]
     for name in _find_short_resources(instance_type, need):
         amount = instance_type.allocatable.get(name, ZERO)
-        yield f"has {f'{amount} of' if amount > ZERO else 'no'} {name} for pods, {need[name]} needed"
+        available = f"{amount} of {name}" if amount > ZERO else f"no {name}"
+        yield f"has {available} for pods, {need[name]} needed"
     shared_keys = sorted(requirements.keys() & instance_type.requirements.keys())
     differing = [key for key in shared_keys if not instance_type.requirements[key].agrees(requirements[key])]
     for key in differing:
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
-    places = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
-    if not columns.find_offered_types(requirements)[type_index] and not set(places) & set(differing):
-        yield f"not offered{' as ' * bool(places)}{', '.join(str(requirements[key]) for key in places)}"
+    offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
+    if not columns.find_offered_types(requirements)[type_index] and not set(offering_keys) & set(differing):
+        yield _describe_not_offered(requirements[key] for key in offering_keys)
+
+
+def _describe_not_offered(requirements: Iterable[LabelRequirement]) -> str:
+    """Describe that an instance type is not offered under the requirements on zone and capacity type."""
+    texts = ", ".join(map(str, requirements))
+    return f"not offered as {texts}" if texts else "not offered"
 
 
 def _describe_unmet_min_values(columns: TypeColumns, remaining: Bools, requirements: Requirements) -> str:

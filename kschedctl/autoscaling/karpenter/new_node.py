@@ -24,8 +24,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
 NAME = "Karpenter"
-NOT_WANTED = "the pod asks for no node of Karpenter's"
-OF_DAEMON = "Karpenter launches no node for a pod of a DaemonSet"
+EXCLUDES_KARPENTER = "the pod excludes nodes that Karpenter launches"
+OF_DAEMON_SET = "Karpenter does not launch nodes for DaemonSet pods"
 FAILED = "Failed to schedule pod, "
 
 
@@ -38,18 +38,21 @@ def explain_new_node(
     ``now`` is an RFC 3339 time.
     """
     documents = derive_instance_types(cluster) if types is None else types
+    type_count = len(documents) if types is None else None
     setting = KarpenterSetting.for_cluster(
         cluster, read_instance_types(documents), read_karpenter_options(options), now
     )
-    type_count = len(documents) if types is None else None
-    rejection = OF_DAEMON if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
+
+    # Some pods are rejected before scheduling. The reason is "" if there is no event about that.
+    rejection = OF_DAEMON_SET if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
     if rejection is not None:
-        reason = rejection.removeprefix(FAILED) or NOT_WANTED
+        reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, reason) for pool in cluster.karpenter_node_pools)
         message = rejection if rejection.startswith(FAILED) else ""
         return NewNode(
             NAME, verdicts, seen_types=type_count, message=message, said=_find_last_event(cluster, pod, message)
         )
+
     existing = setting.build_existing_columns(setting.pools, lambda node: False)
     run = None
     nominated_node = ""
@@ -80,8 +83,10 @@ class _PoolVerdicts:
         """Yield the verdict of each NodePool."""
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
-            refusal = "" if template else explain_unusable_pool(self._setting, pool)
-            yield self._judge_template(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
+            if template:
+                yield self._judge_template(template)
+            else:
+                yield PoolVerdict(pool.metadata.name, False, explain_unusable_pool(self._setting, pool))
 
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
@@ -127,20 +132,20 @@ def _split_message(message: str) -> frozenset[str]:
 def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
     """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
-        yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
+        yield f"Karpenter ignores the pod as long as kube-scheduler nominates it to {node}"
     terms = len(get_required_terms(pod))
     if terms > 1:
-        yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
+        yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order of the manifest"
     if preferences := list(_iter_preferences(pod)):
         listed = ", ".join(preferences)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
         else:
-            yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
+            yield f"Karpenter first requires {listed}, and drops one preference after another if no pool takes the pod"
     if taints := sorted(_find_untolerated_soft_taints(setting, pod)):
-        yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
+        yield f"Karpenter treats {', '.join(taints)} like NoSchedule until it has dropped all other preferences"
     if any(constraint.min_domains is not None for constraint in pod.spec.topology_spread_constraints):
-        yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
+        yield "Karpenter uses the minDomains of the first pod that it sees with the same spread constraint"
 
 
 def _iter_preferences(pod: Pod) -> Iterator[str]:

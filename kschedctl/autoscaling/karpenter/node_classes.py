@@ -13,6 +13,7 @@ from functools import cached_property
 from kschedctl.api.api_versions import get_group
 from kschedctl.api.karpenter import NodeClass, NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
+from kschedctl.api.objects import Resources
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import PODS
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
@@ -75,9 +76,12 @@ class NodeClasses:
 
     def describe_unread_class(self, pool: NodePool) -> str:
         """Describe the pool's node class if it exists in the cluster but was not read, otherwise return ""."""
-        kind, reference = find_class_kind(pool), get_class_reference(pool)
-        missing = self.find_class(pool) is None and (kind is None or self.cluster.gap(kind.name))
-        return f"{self.describe_reference(pool)} was not read" if missing and reference.name else ""
+        if self.find_class(pool) is not None or not get_class_reference(pool).name:
+            return ""
+        kind = find_class_kind(pool)
+        if kind is not None and not self.cluster.gap(kind.name):  # the class does not exist
+            return ""
+        return f"{self.describe_reference(pool)} was not read"
 
     def find_zones(self, pool: NodePool) -> frozenset[str]:
         """Return the zones in which the pool's node class has subnets, or an empty set if they are unknown."""
@@ -85,18 +89,23 @@ class NodeClasses:
         return node_class.zones if node_class else frozenset()
 
     def describe_class(self, pool: NodePool) -> str:
-        """Describe the fault of the pool's node class, or else its zones, pods per node and disk."""
+        """Describe the fault of the pool's node class, or else its zones, pods per node and disk.
+
+        Return "" if the pool names no class.
+        """
         node_class = self.find_class(pool)
-        if node_class is None:
-            return self.describe_class_fault(pool) or self.describe_unread_class(pool)
-        details = (
-            f"zones {', '.join(sorted(node_class.zones))}" if node_class.zones else "",
-            f"{counted(node_class.max_pods, 'pod')} a node" if node_class.max_pods is not None else "",
-            f"{node_class.root_disk_size} disk" if node_class.root_disk_size else "",
-        )
-        return self.describe_class_fault(pool) or ": ".join(
-            filter(None, (self.describe_reference(pool), ", ".join(filter(None, details))))
-        )
+        fault = self.describe_class_fault(pool)
+        if fault or node_class is None:
+            return fault or self.describe_unread_class(pool)
+        details = []
+        if node_class.zones:
+            details.append(f"zones {', '.join(sorted(node_class.zones))}")
+        if node_class.max_pods is not None:
+            details.append(f"{counted(node_class.max_pods, 'pod')} per node")
+        if node_class.root_disk_size:
+            details.append(f"{node_class.root_disk_size} disk")
+        class_name = self.describe_reference(pool)
+        return f"{class_name}: {', '.join(details)}" if details else class_name
 
     def describe_reference(self, pool: NodePool) -> str:
         """Return the kind and name of the pool's node class."""
@@ -106,20 +115,21 @@ class NodeClasses:
     def adjust_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
-        """Return the instance types with the zones, pods per node and disk of the pool's node class. Raises
-        QuantityError.
+        """Return the instance types with the zones, pods per node and disk of the pool's node class.
 
-        With ``anywhere``, offerings in zones without a subnet are kept.
+        With ``anywhere``, offerings in zones without a subnet are kept. Raises QuantityError.
         """
         node_class = self.find_class(pool) if pool else None
         if node_class is None:
             return types
-        capacity = parse_quantities({STORAGE: node_class.root_disk_size} if node_class.root_disk_size else {})
-        capacity |= parse_quantities({PODS: str(node_class.max_pods)} if node_class.max_pods is not None else {})
-        return [
-            _adjust_type(instance_type, capacity, frozenset() if anywhere else node_class.zones)
-            for instance_type in types
-        ]
+        amounts: Resources = {}
+        if node_class.root_disk_size:
+            amounts[STORAGE] = node_class.root_disk_size
+        if node_class.max_pods is not None:
+            amounts[PODS] = str(node_class.max_pods)
+        capacity = parse_quantities(amounts)
+        zones = frozenset() if anywhere else node_class.zones
+        return [_adjust_type(instance_type, capacity, zones) for instance_type in types]
 
 
 def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:

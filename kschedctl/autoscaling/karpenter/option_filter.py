@@ -104,16 +104,12 @@ class OptionFilter:
         """Describe the requests, including the smallest and the largest DaemonSet overhead."""
         if not self.overheads:
             return render_quantities(requests)
-        low, high = _find_overhead_range(self.overheads)
-        if not low:
+        smallest_overhead = find_smallest_amounts(self.overheads)
+        if not smallest_overhead:
             return render_quantities(requests)
-        texts = [render_quantities(sum_quantities(amounts, requests)) for amounts in (low, high)]
-        return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
-
-
-def _find_overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
-    """Return the smallest and the largest overhead of each resource."""
-    return find_smallest_amounts(overheads), find_largest_amounts(overheads)
+        least = render_quantities(sum_quantities(smallest_overhead, requests))
+        most = render_quantities(sum_quantities(find_largest_amounts(self.overheads), requests))
+        return least if least == most else f"min={least}, max={most}"
 
 
 def filter_groups_by_ports(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kschedctl.api.karpenter import NodeOverlay, NodePool
 from kschedctl.api.pod_requests import Quantities, parse_quantities
@@ -23,24 +24,50 @@ PROTECTED_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 """Resources that overlays may not set."""
 
 
+class OverlayResult(NamedTuple):
+    """The condition that Karpenter sets on an overlay."""
+
+    reason: str
+    message: str
+
+
+class _PoolType(NamedTuple):
+    """An instance type in one pool, by name."""
+
+    pool: str
+    instance_type: str
+
+
+class _PriceChange(NamedTuple):
+    """A change of an offering's price."""
+
+    change: str
+    """A new price, a signed amount or a signed percentage. The first overlay decides."""
+    weight: int
+    """Weight of the last overlay that changes this price."""
+
+
 @dataclass(eq=False)
-class _Change:
+class _TypeChange:
     """Adjustments of one instance type in one pool."""
 
-    prices: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Requirements of an offering as text -> price change, and weight of the last overlay that named it."""
+    prices: dict[str, _PriceChange] = field(default_factory=dict)
+    """Requirements of an offering as text -> the change of its price."""
     capacity: Quantities = field(default_factory=dict)
-    last: tuple[frozenset[str], int] = (frozenset(), 0)
-    """Resources and weight of the last overlay."""
+    """Resources that overlays add."""
+    last_resources: frozenset[str] = frozenset()
+    """Names of the resources that the last overlay adds."""
+    last_weight: int = 0
+    """Weight of the last overlay that adds resources."""
 
 
 @dataclass(eq=False)
 class AppliedOverlays:
     """The effects of all overlays on the pools' instance types."""
 
-    verdicts: dict[str, tuple[str, str]]
-    """Overlay -> reason and message, sorted by name."""
-    _changes: dict[tuple[str, str], _Change]
+    results: dict[str, OverlayResult]
+    """Overlay -> its result, sorted by name."""
+    _changes: dict[_PoolType, _TypeChange]
 
     @classmethod
     def apply_overlays(
@@ -54,8 +81,8 @@ class AppliedOverlays:
         applied = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
-            applied.verdicts[overlay.metadata.name] = applied._apply_overlay(overlay, pools, types, well_known)
-        applied.verdicts = dict(sorted(applied.verdicts.items()))
+            applied.results[overlay.metadata.name] = applied._apply_overlay(overlay, pools, types, well_known)
+        applied.results = dict(sorted(applied.results.items()))
         return applied
 
     def adjust_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
@@ -64,62 +91,64 @@ class AppliedOverlays:
 
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
-    ) -> tuple[str, str]:
-        """Apply one overlay, and return its verdict as a reason and a message."""
+    ) -> OverlayResult:
+        """Apply one overlay, unless it is invalid or conflicts with another one, and return its result."""
         if faults := list(_iter_validation_errors(overlay, well_known)):
-            return INVALID, "; ".join(faults)
+            return OverlayResult(INVALID, "; ".join(faults))
         spec = overlay.spec
         required = Requirements.from_list(
             LabelRequirement.from_operator(r.key, r.operator, r.values) for r in spec.requirements
         )
-        affected = [
-            ((pool.metadata.name, instance_type.name), offerings)
-            for pool in pools
-            for instance_type in types
-            if (offerings := _find_affected_offerings(pool, instance_type, required, well_known))
-        ]
+        affected: dict[_PoolType, list[Offering]] = {}
+        for pool in pools:
+            for instance_type in types:
+                offerings = _find_affected_offerings(pool, instance_type, required, well_known)
+                if offerings:
+                    affected[_PoolType(pool.metadata.name, instance_type.name)] = offerings
+
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight = spec.weight or 0
         capacity = parse_quantities(spec.capacity)
-        if any(
-            self._conflicts_with_applied_overlay(key, offerings, price, capacity, weight) for key, offerings in affected
-        ):
-            return CONFLICT, CONFLICTS
-        for key, offerings in affected:
-            self._store_change(key, offerings, price, capacity, weight)
-        return SUCCEEDED, ""
+        for pool_type, offerings in affected.items():
+            if self._conflicts_with_applied_overlay(pool_type, offerings, price, capacity, weight):
+                return OverlayResult(CONFLICT, CONFLICTS)
+        for pool_type, offerings in affected.items():
+            self._store_change(pool_type, offerings, price, capacity, weight)
+        return OverlayResult(SUCCEEDED, "")
 
     def _conflicts_with_applied_overlay(
-        self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
+        self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
         """Return whether an applied overlay of the same weight has set one of the prices or resources."""
-        change = self._changes.get(key)
+        change = self._changes.get(pool_type)
         if change is None:
             return False
-        names, last = change.last
-        if capacity and last == weight and not names.isdisjoint(capacity):
+        if capacity and change.last_weight == weight and not change.last_resources.isdisjoint(capacity):
             return True
-        texts = [str(offering.requirements) for offering in offerings] if price is not None else []
-        return any(text in change.prices and change.prices[text][1] == weight for text in texts)
+        if price is None:
+            return False
+        price_changes = (change.prices.get(str(offering.requirements)) for offering in offerings)
+        return any(price_change is not None and price_change.weight == weight for price_change in price_changes)
 
     def _store_change(
-        self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
+        self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
         """Record the price and capacity that an overlay sets, without replacing recorded ones."""
         if price is None and not capacity:
             return
-        change = self._changes.setdefault(key, _Change())
+        change = self._changes.setdefault(pool_type, _TypeChange())
         if price is not None:
             for text in (str(offering.requirements) for offering in offerings):
-                first, _ = change.prices.get(text, (price, weight))
-                change.prices[text] = (first, weight)
+                existing = change.prices.get(text)
+                change.prices[text] = _PriceChange(existing.change if existing else price, weight)
         if capacity:
             change.capacity = {**capacity, **change.capacity}
-            change.last = frozenset(capacity), weight
+            change.last_resources = frozenset(capacity)
+            change.last_weight = weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
         """Return the instance type with the changes that overlays make in a pool."""
-        change = self._changes.get((pool, instance_type.name))
+        change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:
             return instance_type
         changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
@@ -150,12 +179,12 @@ def _find_affected_offerings(
     return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
 
 
-def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
-    """Return the offering with the price that overlays give it."""
-    change, _ = prices.get(str(offering.requirements), ("", 0))
-    if not change:
+def _adjust_offering(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
+    """Return the offering with the price that overlays give it, or unchanged if they give it none."""
+    price_change = prices.get(str(offering.requirements))
+    if price_change is None or not price_change.change:
         return offering
-    return replace(offering, price=adjust_price(offering.price, change), overlaid=True)
+    return replace(offering, price=adjust_price(offering.price, price_change.change), overlaid=True)
 
 
 def adjust_price(price: float, change: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
@@ -16,9 +17,22 @@ from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, t
 from kschedctl.autoscaling.karpenter.requirements import Requirements, build_pod_requirements, build_strict_requirements
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
-Port = tuple[str, int, str]
-"""Address (empty for all), port, protocol."""
-_ALL = frozenset(("", "0.0.0.0", "::"))
+_ALL_ADDRESSES = frozenset(("", "0.0.0.0", "::"))
+
+
+class Port(NamedTuple):
+    """A host port of a pod."""
+
+    address: str
+    """The address in canonical form, or "" for all addresses."""
+    number: int
+    protocol: str
+
+    def conflicts_with(self, other: Port) -> bool:
+        """Return whether both ports cannot be used on the same node."""
+        if self.number != other.number or self.protocol != other.protocol:
+            return False
+        return self.address == other.address or not self.address or not other.address
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +89,7 @@ def build_pod_data(
 def get_host_ports(pod: Pod) -> tuple[Port, ...]:
     """Return the host ports of the pod's regular containers."""
     return tuple(
-        (_normalize_address(port.host_ip), port.host_port, port.protocol)
+        Port(_normalize_address(port.host_ip), port.host_port, port.protocol)
         for container in pod.spec.containers
         for port in container.ports
         if port.host_port
@@ -85,12 +99,12 @@ def get_host_ports(pod: Pod) -> tuple[Port, ...]:
 def has_port_conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
     """Return whether a wanted host port conflicts with a taken one."""
     taken_ports = list(taken)
-    return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in taken_ports)
+    return any(wanted_port.conflicts_with(taken_port) for wanted_port in wanted for taken_port in taken_ports)
 
 
 def _normalize_address(text: str) -> str:
-    """Return the address in canonical form, or "" for all addresses."""
-    if text in _ALL:
+    """Return the address in canonical form, or "" for all addresses. An invalid address is returned as written."""
+    if text in _ALL_ADDRESSES:
         return ""
     try:
         return str(ip_address(text))

@@ -41,8 +41,10 @@ def is_active(pod: Pod) -> bool:
 
 def is_reschedulable(pod: Pod) -> bool:
     """Return whether the pod needs another node when its node is removed."""
-    leaves = is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
-    return leaves and not is_daemon(pod) and not is_mirror(pod)
+    if is_daemon(pod) or is_mirror(pod):
+        return False
+    # A StatefulSet recreates a terminating pod only once the pod is gone, so its place is reserved until then.
+    return is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
 
 
 def is_daemon(pod: Pod) -> bool:
@@ -153,19 +155,23 @@ class EvictionLimits:
         if not self._budgets or not is_evictable(pod, self.now):
             return ()
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        matching = [b for b, selects in self._budgets if b.metadata.namespace == namespace and selects.matches(labels)]
-        names = tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
-        if len(matching) > 1:
-            return names
-        return tuple(n for n, b in zip(names, matching, strict=True) if not _allows_unready_pod(b, pod) and forbids(b))
+        matching = [
+            budget
+            for budget, selector in self._budgets
+            if budget.metadata.namespace == namespace and selector.matches(labels)
+        ]
+        if len(matching) == 1:
+            (budget,) = matching
+            if _allows_unready_pod(budget, pod) or not forbids(budget):
+                return ()
+        return tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
 
 
 def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Return whether the budget allows evicting the pod because the pod is not ready (AlwaysAllow)."""
-    always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-    return always and any(
-        condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions
-    )
+    if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
+        return False
+    return any(condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions)
 
 
 def _is_fully_blocking(budget: PodDisruptionBudget) -> bool:

@@ -16,7 +16,6 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
@@ -92,8 +91,9 @@ class ProvisioningRun:
             return base
         if not setting.pools.pools:
             pools = setting.cluster.karpenter_node_pools
-            stops = {pool.metadata.name: (explain_unusable_pool(setting, pool),) for pool in pools}
-            return replace(base, scheduler_error=NO_POOLS, missing={pod.key: stops for pod in pods} if stops else {})
+            reasons = {pool.metadata.name: (explain_unusable_pool(setting, pool),) for pool in pools}
+            missing = {pod.key: reasons for pod in pods} if reasons else {}
+            return replace(base, scheduler_error=NO_POOLS, missing=missing)
         return self._add_run_results(base, pods)
 
     def _add_run_results(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
@@ -109,6 +109,11 @@ class ProvisioningRun:
                 errors.update({pod.key: (fault,) for pod in claim.pods})
             else:
                 valid_claims.append(claim)
+        pool_answers = {}
+        missing = {}
+        if self.explains:
+            pool_answers = self._collect_pool_answers(existing, run.current_pods)
+            missing = self._explain_failures_per_pool(errors, {pod.key: pod for pod in pods}, existing)
         return replace(
             base,
             templates=tuple(template.name for template in setting.pools.templates),
@@ -118,10 +123,8 @@ class ProvisioningRun:
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._iter_exceeded_limits()),
-            per_pool=self._collect_pool_answers(existing, run.current_pods) if self.explains else {},
-            missing=self._explain_failures_per_pool(errors, {pod.key: pod for pod in pods}, existing)
-            if self.explains
-            else {},
+            per_pool=pool_answers,
+            missing=missing,
         )
 
     def _explain_failures_per_pool(
@@ -160,8 +163,7 @@ class ProvisioningRun:
         """Yield each pool whose nodes exceed a limit, with the reason why it creates no claim."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
-            nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
-            used = sum_quantities(*(node.capacity for node in nodes))
+            used = self.setting.used_capacity.get(pool.metadata.name, {})
             for name, amount in used.items():
                 if name in limits and amount > limits[name]:
                     numbers = (
@@ -217,8 +219,10 @@ def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
 
 def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
     """Yield the verdict on each overlay, or nothing if the feature gate is off."""
-    for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
-        yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
+    if overlays is None:
+        return
+    for name, result in overlays.results.items():
+        yield OverlayVerdict(name, str(result.reason == SUCCEEDED), result.reason, result.message)
 
 
 def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
@@ -228,5 +232,7 @@ def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
 
 
 def _render_decimal(amount: Quantity) -> str:
-    """Render an amount as a plain number without suffix."""
-    return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)
+    """Render an amount as a plain number without suffix. An amount with decimal places keeps its own form."""
+    if amount.scale < 0:
+        return str(amount)
+    return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale)

@@ -91,7 +91,7 @@ class LabelRequirement:
         values = self._intersect_values(other)
         if least is not None or most is not None:
             values = frozenset(value for value in values if _is_within_bounds(value, least, most))
-        if not complement:
+        if not complement:  # the listed values already respect the bounds
             least = most = None
         return LabelRequirement(self.key, complement, values, minimum=least, maximum=most, min_values=min_values)
 
@@ -142,10 +142,17 @@ class LabelRequirement:
         text = self.operator
         if self.values:
             values = sorted(self.values)
-            more = [f"and {len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
-            text += f" [{' '.join(values[:_SHOWN] + more)}]"
-        marks = ((" >=", self.minimum), (" <=", self.maximum), (" minValues ", self.min_values))
-        return text + "".join(f"{mark}{number}" for mark, number in marks if number is not None)
+            shown = values[:_SHOWN]
+            if len(values) > _SHOWN:
+                shown.append(f"and {len(values) - _SHOWN} others")
+            text += f" [{' '.join(shown)}]"
+        if self.minimum is not None:
+            text += f" >={self.minimum}"
+        if self.maximum is not None:
+            text += f" <={self.maximum}"
+        if self.min_values is not None:
+            text += f" minValues {self.min_values}"
+        return text
 
 
 class Requirements(dict[str, LabelRequirement]):
@@ -260,7 +267,7 @@ def parse_integer(text: str) -> int | None:
 def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
     """Build a requirement with one integer bound."""
     if operator == "Gt" and bound == INT64_MAX:
-        return LabelRequirement(key, False)
+        return LabelRequirement(key, complement=False)  # no integer is larger
     least = {"Gt": bound + 1, "Gte": bound}.get(operator)
     most = {"Lt": bound - 1, "Lte": bound}.get(operator)
     return LabelRequirement(key, minimum=least, maximum=most, min_values=min_values)

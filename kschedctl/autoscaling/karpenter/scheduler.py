@@ -64,17 +64,19 @@ class SchedulerRun:
         """Place the pods, and retry those that fail until a whole round places none."""
         queue = deque(sorted(pods, key=_build_queue_key))
         self.current_pods = {data.pod.key: data.pod for data in queue}
-        lengths: dict[str, int] = {}
-        while queue and lengths.get(queue[0].pod.key) != len(queue):
+        queue_lengths: dict[str, int] = {}  # pod -> length of the queue when the pod was put back
+        while queue and queue_lengths.get(queue[0].pod.key) != len(queue):
             data = queue.popleft()
+            key = data.pod.key
             refusals = self._try_schedule(data)
             if refusals is None:
-                self.refusals.pop(data.pod.key, None)
+                self.refusals.pop(key, None)
                 continue
-            self.refusals[data.pod.key] = refusals
-            self.current_pods[data.pod.key] = self.settings.topology.assign_to_groups(data.pod)
-            queue.append(data.with_relaxed_pod(self.current_pods[data.pod.key], self.settings.ignores_preferences))
-            lengths[data.pod.key] = len(queue)
+            # Retry the pod in its original form, with all preferences.
+            self.refusals[key] = refusals
+            self.current_pods[key] = self.settings.topology.assign_to_groups(data.pod)
+            queue.append(data.with_relaxed_pod(self.current_pods[key], self.settings.ignores_preferences))
+            queue_lengths[key] = len(queue)
         for claim in self.claims:
             claim.finalize_scheduling()
 
@@ -105,8 +107,9 @@ class SchedulerRun:
         return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
     def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a new claim of the first template that accepts it. Return the refusals, or None if it is
-        added.
+        """Add a pod to a new claim of the first template that accepts the pod.
+
+        Return the refusals, or None if the pod is added.
         """
         errors: list[ClaimRefusal] = []
         for template in self.templates:

@@ -129,8 +129,8 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     ]
     messages = (condition.message or condition.reason for condition in unready)
     message = next(filter(None, messages), "")
-    reasons = filter(None, (message, setting.node_classes.describe_class_fault(pool)))
-    return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(reasons))))
+    reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
+    return f"takes no part: not Ready: {reasons}" if reasons else "takes no part: not Ready"
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,13 +171,14 @@ class KarpenterSetting:
         """The applied NodeOverlays, or None if the feature gate is off."""
         if not self.options.feature_gates.node_overlay:
             return None
-        cluster, sold = self.cluster, self.catalog
+        cluster, catalog = self.cluster, self.catalog
         return AppliedOverlays.apply_overlays(
-            cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known
+            cluster.node_overlays, cluster.karpenter_node_pools, catalog.types, catalog.well_known
         )
 
     @cached_property
     def _columns(self) -> dict[object, TypeColumns]:
+        """Pool or node class -> columns, filled by ``get_columns``. None stands for all pools without a class."""
         return {}
 
     @cached_property
@@ -194,14 +195,15 @@ class KarpenterSetting:
         Without overlays, pools with the same node class share them.
         """
         node_pool = self._pools.get(pool)
-        reference = get_class_reference(node_pool) if node_pool and self.node_classes.find_class(node_pool) else None
-        key = pool if self.overlays is not None else reference
+        types = self.catalog.types
+        key: object = None
+        if self.overlays is not None:
+            key = pool
+        elif node_pool and self.node_classes.find_class(node_pool):
+            key = get_class_reference(node_pool)
         if key not in self._columns:
-            types = (
-                self.overlays.adjust_types(pool, self.catalog.types)
-                if self.overlays is not None
-                else self.catalog.types
-            )
+            if self.overlays is not None:
+                types = self.overlays.adjust_types(pool, types)
             self._columns[key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
         return self._columns[key]
 

@@ -117,8 +117,10 @@ class StateNode:
         taints = claim.spec.taints if self.node is None or not self.registered else self.node.spec.taints
         if self.initialized:
             return taints
-        startup = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
-        return tuple(taint for taint in taints if not (_is_ephemeral(taint) or (taint.key, taint.effect) in startup))
+        startup_taints = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
+        return tuple(
+            taint for taint in taints if not _is_ephemeral(taint) and (taint.key, taint.effect) not in startup_taints
+        )
 
     @cached_property
     def capacity(self) -> Quantities:
@@ -180,10 +182,11 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 def _get_provider_id(node: Node) -> str:
     """Return the node's provider id, or "" if Karpenter does not track the node yet."""
     labels = node.metadata.labels
-    managed = bool(labels.get(NODE_POOL))
-    if managed and not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
+    if not labels.get(NODE_POOL):  # nodes of others are tracked by name if they have no provider id
+        return node.spec.provider_id or node.metadata.name
+    if not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
         return ""
-    return node.spec.provider_id or ("" if managed else node.metadata.name)
+    return node.spec.provider_id
 
 
 def _has_true_label(node: Node | None, label: str) -> bool:
@@ -202,22 +205,24 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
     The last node of a type determines its size. The types have no prices, and the cloud may offer more types than the
     cluster uses.
     """
-    nodes: dict[str, list[StateNode]] = {}
+    nodes_by_type: dict[str, list[StateNode]] = {}
     for node in build_state_nodes(cluster):
-        sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
-        if (name := node.labels.get(INSTANCE_TYPE)) and sized:
-            nodes.setdefault(name, []).append(node)
-    return [_build_document(name, type_nodes) for name, type_nodes in sorted(nodes.items())]
+        has_known_size = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
+        type_name = node.labels.get(INSTANCE_TYPE)
+        if type_name and has_known_size:
+            nodes_by_type.setdefault(type_name, []).append(node)
+    return [_build_type_document(name, type_nodes) for name, type_nodes in sorted(nodes_by_type.items())]
 
 
-def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
-    """Build the document of one instance type from the nodes of that type."""
-    labels = nodes[-1].labels
-    capacity = {k: v for k, v in nodes[-1].capacity.items() if k != NODES}
-    overhead = subtract_quantities(capacity, nodes[-1].allocatable)
+def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
+    """Build the document of one instance type from the nodes of that type. The last one determines the size."""
+    last = nodes[-1]
+    labels = last.labels
+    capacity = {name: amount for name, amount in last.capacity.items() if name != NODES}
+    overhead = subtract_quantities(capacity, last.allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
     type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
-    common = {key: value for key, value in type_labels.items() if all(n.labels.get(key) == value for n in nodes)}
+    common_labels = {key: value for key, value in type_labels.items() if all(n.labels.get(key) == value for n in nodes)}
     document = {
         "name": name,
         "architecture": labels.get(ARCH, ""),
@@ -229,7 +234,9 @@ def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
             for zone, capacity_type in places
         ],
     }
-    return {**document, "requirements": _build_terms(common)} if common else document
+    if common_labels:
+        document["requirements"] = _build_terms(common_labels)
+    return document
 
 
 def _keep_positive(amounts: Resources) -> Resources:

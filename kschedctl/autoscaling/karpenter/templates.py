@@ -80,11 +80,7 @@ def build_claim_template(
     requirements = build_pool_requirements(pool)
     requirements.add(Requirements.from_labels(labels).values())
     requirements.add(LabelRequirement.from_operator(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
-    options = (
-        columns.find_compatible_types(requirements)
-        & columns.find_fitting_types({})
-        & columns.find_offered_types(requirements)
-    )
+    options = _find_offered_options(columns, requirements)
     if not relax_min_values and columns.find_unmet_min_values(options, requirements):
         options = np.zeros(len(columns), np.bool_)
     return ClaimTemplate(pool, labels, requirements, columns=columns, options=options, well_known=well_known)
@@ -92,10 +88,17 @@ def build_claim_template(
 
 def has_unmet_min_values(template: ClaimTemplate) -> bool:
     """Return whether too few instance types remain to meet the template's minValues."""
-    columns, requirements = template.columns, template.requirements
-    options = (
+    options = _find_offered_options(template.columns, template.requirements)
+    return bool(template.columns.find_unmet_min_values(options, template.requirements))
+
+
+def _find_offered_options(columns: TypeColumns, requirements: Requirements) -> Bools:
+    """Return a (T,) mask of the instance types that meet the requirements and are offered accordingly.
+
+    Types with a negative allocatable amount are left out.
+    """
+    return (
         columns.find_compatible_types(requirements)
         & columns.find_fitting_types({})
         & columns.find_offered_types(requirements)
     )
-    return bool(columns.find_unmet_min_values(options, requirements))

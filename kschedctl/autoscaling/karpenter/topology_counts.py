@@ -69,13 +69,12 @@ class DomainTallies:
                 nodes[node.labels[rule.key]] -= 1
         for pod in excluded:
             node_of_pod = self.node_by_pod.get(pod.key)
-            if (
-                node_of_pod is not None
-                and _is_pod_counted(rule, pod)
-                and (domain := _find_domain(rule, node_of_pod)) is not None
-            ):
+            if node_of_pod is None or not _is_pod_counted(rule, pod):
+                continue
+            domain = _find_domain(rule, node_of_pod)
+            if domain is not None:
                 pods[domain] -= 1
-        return NodeAndPodCounts(+nodes, +pods)
+        return NodeAndPodCounts(+nodes, +pods)  # unary plus drops domains without any
 
     def _count_all(self, rule: TopologyRule) -> NodeAndPodCounts:
         """Count all nodes and pods in each domain, once for each rule."""
@@ -107,9 +106,10 @@ def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def _is_pod_counted(rule: TopologyRule, pod: Pod) -> bool:
-    """Return whether the rule counts the pod: a running pod with matching namespace and labels."""
-    running = pod.metadata.deletion_timestamp is None and not pod.terminated
-    return running and pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
+    """Return whether the rule counts the pod, which must be active and have a matching namespace and labels."""
+    if pod.metadata.deletion_timestamp is not None or pod.terminated:
+        return False
+    return pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
 
 
 def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:

@@ -62,9 +62,15 @@ class TypeColumns:
         self._requirements = RequirementColumns([t.requirements for t in self.types])
         self.allocatable = AmountColumns([to_thousandths(t.allocatable) for t in self.types])
         self.capacity = AmountColumns([to_thousandths(t.capacity) for t in self.types])
-        pairs = [(index, o) for index, t in enumerate(self.types) for o in t.offerings if o.available]
-        self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
-        self.type_of: npt.NDArray[np.int64] = np.array([index for index, _ in pairs], np.int64)
+        offerings = []
+        type_indexes = []
+        for index, instance_type in enumerate(self.types):
+            available = [offering for offering in instance_type.offerings if offering.available]
+            offerings += available
+            type_indexes += [index] * len(available)
+        self.offerings: tuple[Offering, ...] = tuple(offerings)
+        self.type_of: npt.NDArray[np.int64] = np.array(type_indexes, np.int64)
+        """(O,) the row of the type that each offering belongs to."""
         self.prices: npt.NDArray[np.float64] = np.array([offering.price for offering in self.offerings], np.float64)
         self._terms = RequirementColumns([offering.requirements for offering in self.offerings])
         self._values: dict[str, Bools] = {}

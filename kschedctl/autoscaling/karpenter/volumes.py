@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from kschedctl.api.objects import (
     NodeSelectorTerm,
@@ -80,11 +81,9 @@ class Volumes:
         if claim.status.phase == "Lost":
             where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}"
             return f"persistentvolumeclaim bound to non-existent persistentvolume ({where})"
-        return (
-            self._describe_bound_claim_fault(key, claim)
-            if volume
-            else self._describe_unbound_claim_fault(key, class_name)
-        )
+        if volume:
+            return self._describe_bound_claim_fault(key, claim)
+        return self._describe_unbound_claim_fault(key, class_name)
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
         """Describe the fault of a claim that names a volume, or return ""."""
@@ -134,8 +133,9 @@ class Volumes:
                 return None
             if not volume_requirements:
                 continue
-            pairs = [(a, b) for a in combinations or [Requirements()] for b in volume_requirements]
-            combinations = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
+            pairs = list(product(combinations or [Requirements()], volume_requirements))
+            consistent_pairs = [(left, right) for left, right in pairs if left.intersects(right)]
+            combinations = [left.plus(right) for left, right in consistent_pairs or pairs]
         return combinations
 
     def _find_volume_requirements(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
@@ -193,9 +193,12 @@ def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
     for term in affinity.node_selector_terms if affinity else ():
-        kept = tuple(e for e in term.match_expressions if not (is_local and e.key == HOSTNAME))
-        if kept or (is_local and term.match_expressions):
-            yield build_term_requirements(NodeSelectorTerm(kept))
+        expressions = term.match_expressions
+        if is_local:
+            expressions = tuple(expression for expression in expressions if expression.key != HOSTNAME)
+        # A term that names only the hostname of a local volume allows all nodes.
+        if expressions or (is_local and term.match_expressions):
+            yield build_term_requirements(NodeSelectorTerm(expressions))
 
 
 def _iter_class_requirements(storage_class: StorageClass) -> Iterator[Requirements]:

@@ -54,18 +54,20 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         claim = QuotaClaim(
             requests, add_requests(*same_quota, requests), add_requests(*same_quota, *other_quotas, requests)
         )
+
+        # the namespace's own max
         used = use.sum_namespace(info.namespace)
-        if name := quota.find_resource_over_max(used, claim.same_quota):
-            reason = f"ElasticQuota {quota.namespace} is more than Max"
-            fact = _describe_excess(name, used, claim.same_quota, f"the max of {quota.name}", quota.max_amounts or {})
-            return _build_rejection(info, claim, reason, fact)
+        if resource := quota.find_resource_over_max(used, claim.same_quota):
+            limit_name = f"the max of {quota.name}"
+            fact = _describe_excess(resource, used, claim.same_quota, limit_name, quota.max_amounts or {})
+            return _build_rejection(info, claim, f"ElasticQuota {quota.namespace} is more than Max", fact)
+
+        # the sum of the mins, which all namespaces share
         used = use.sum_all_namespaces()
         total_min = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-        if name := find_exceeded_resource(add_requests(used, claim.all_quotas), {}, total_min, 0):
-            reason = "total ElasticQuota used is more than min"
-            return _build_rejection(
-                info, claim, reason, _describe_excess(name, used, claim.all_quotas, "the mins of all quotas", total_min)
-            )
+        if resource := find_exceeded_resource(add_requests(used, claim.all_quotas), {}, total_min, 0):
+            fact = _describe_excess(resource, used, claim.all_quotas, "the sum of the mins of all quotas", total_min)
+            return _build_rejection(info, claim, "total ElasticQuota used is more than min", fact)
         return PreFilterResult(state=claim)
 
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
@@ -121,7 +123,8 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []
     stays_within_min: dict[str, bool] = {}
-    for position in view.nominations[1].tolist():
+    _, nominated_positions = view.nominations
+    for position in nominated_positions.tolist():
         pod: Pod = view.pods.objects[position]
         quota: Quota | None = use.quotas.get(pod.metadata.namespace)
         if quota is None or view.node[position] >= 0 or is_same_pod(pod, info.pod):
@@ -129,12 +132,15 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
         if quota.namespace == info.namespace:
             if (pod.spec.priority or 0) >= info.priority:
                 same_quota.append(sum_effective_requests(pod))
-        elif stays_within_min.setdefault(quota.namespace, not quota.is_over_min(use.sum_namespace(quota.namespace))):
+            continue
+        if quota.namespace not in stays_within_min:
+            stays_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace(quota.namespace))
+        if stays_within_min[quota.namespace]:
             other_quotas.append(sum_effective_requests(pod))
     return same_quota, other_quotas
 
 
 def _describe_excess(resource: str, used: Requests, requested: Requests, limit_name: str, limits: Requests) -> str:
-    """Describe by how much a resource exceeds a limit."""
+    """Describe the used and the requested amount of a resource that together exceed a limit."""
     amount, limit = used.get(resource, 0), limits.get(resource, 0)
-    return f"{resource}: {amount} used and {requested.get(resource, 0)} asked for are more than {limit}, {limit_name}"
+    return f"{resource}: {amount} used + {requested.get(resource, 0)} requested exceeds {limit_name}, {limit}"

@@ -38,12 +38,14 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
     for name, requested in sorted(_parse_min_resources(group).items()):
         column = view.resources.get(name)
         scale = MILLI if name == CPU else 0
-        free_amounts = np.empty(0, np.int64) if column is None else _compute_free_amounts(view, pods, column)
-        gap = _find_missing_amount(requested, free_amounts, scale)
-        if gap is not None:
+        free_amounts = np.empty(0, np.int64)  # no node knows the resource
+        if column is not None:
+            free_amounts = _compute_free_amounts(view, pods, column)
+        missing = _find_missing_amount(requested, free_amounts, scale)
+        if missing is not None:
             free = Quantity(int(free_amounts.sum()), scale, requested.format)
-            gaps.append(f"{name}:{_format_like_go(gap)}")
-            facts.append(f"{name}: {requested} wanted together, {free} free on all nodes")
+            gaps.append(f"{name}:{_format_like_go(missing)}")
+            facts.append(f"{name}: the group requests {requested}; all nodes together have {free} free")
     if not gaps:
         return None
     return ResourceGap(f"resource gap: map[{' '.join(gaps)}]", "; ".join(facts))
@@ -80,11 +82,13 @@ def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quant
     """
     if not len(free):
         return requested
-    covered = Quantity(int(np.cumsum(free).max()), scale)
-    if requested.cmp(covered) <= 0:
+    largest_sum = Quantity(int(np.cumsum(free).max()), scale)  # upstream stops there if it covers the request
+    if requested.cmp(largest_sum) <= 0:
         return None
-    gap = requested if not free.any() else requested.sub(Quantity(int(free.sum()), scale))
-    return _rescale(gap, scale) if free.any() else gap
+    if not free.any():
+        return requested
+    missing = requested.sub(Quantity(int(free.sum()), scale))
+    return _rescale(missing, scale)
 
 
 def _rescale(quantity: Quantity, scale: int) -> Quantity:

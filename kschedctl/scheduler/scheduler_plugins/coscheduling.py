@@ -48,6 +48,7 @@ from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import agreeing, counted
 
 KIND = "CoschedulingPodGroup"
 TOO_FEW = "pre-filter pod {} cannot find enough sibling pods, current pods number: {}, minMember of group: {}"
@@ -153,15 +154,18 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         key = find_coscheduling_gang(info.pod)
         if key is None:
             return
-        pods = find_gang_pods(view, key)
-        missing = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
         yield WakeTrigger(POD, ADD, "any pod gets a node")
         yield WakeTrigger(
             "CoschedulingPodGroup", ADD | UPDATE, f"any PodGroup is created or changed, {key.name} or another"
         )
-        if not len(pods.assigned) and missing + len(pods.waiting) > 1:
-            first = f"{missing:,} more of {key.name} are created and one" if missing else f"a first pod of {key.name}"
-            yield WakeTrigger(POD, BY_THE_PLUGIN, f"{first} gets a node: then the plugin has all of them tried")
+        pods = find_gang_pods(view, key)
+        missing_count = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
+        if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
+            first_pod = f"a first pod of {key.name}"
+            if missing_count:
+                verb = agreeing(missing_count, "is", "are")
+                first_pod = f"{counted(missing_count, 'more pod')} of {key.name} {verb} created and one of the group"
+            yield WakeTrigger(POD, BY_THE_PLUGIN, f"{first_pod} gets a node: then the plugin retries the whole group")
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events that requeue rejected pods."""
@@ -182,24 +186,33 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         pod = view.pods.objects[position]
         priority = view.pods.infos[view.pods.info[position]].priority
         gang = _find_existing_gang(pod, view)
-        if gang is None:  # in the queue a time has nanoseconds, so that no two are the same
+        if gang is None:
+            # The queue's times have nanoseconds and never tie. The arrival stands for what timestamps leave out.
             return -priority, pod.metadata.creation_timestamp or LAST, True, arrival, pod.key
         return -priority, gang.group.metadata.creation_timestamp or LAST, False, 0, pod.key
 
     def queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
         """Return the key by which the queue sorts a pod: priority, then a time, then name.
 
-        The time is the creation of the pod's group, the last failure of the group if there was one (since 1.34), or the
-        pod's first attempt if it has no group. Groups go first, because they were created before the queue is
-        processed.
+        The time is the last failure of the pod's group if there was one (since 1.34), else the creation of the group,
+        or the pod's first attempt if it has no group. Creation times go first, because they precede everything that
+        happens in the queue.
         """
-        waiting = view.pods.objects[pod.position]
-        key = find_coscheduling_gang(waiting)
-        gang = _find_existing_gang(waiting, view)
-        failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
-        if gang is None or failed is not None:
-            return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
-        return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting.key
+        waiting_pod = view.pods.objects[pod.position]
+        failure_time = self._find_failure_time(waiting_pod, view)
+        if failure_time is not None:
+            return -pod.priority, True, failure_time, waiting_pod.key
+        gang = _find_existing_gang(waiting_pod, view)
+        if gang is None:
+            return -pod.priority, True, pod.initial_attempt, waiting_pod.key
+        return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting_pod.key
+
+    def _find_failure_time(self, pod: Pod, view: Fork) -> int | None:
+        """Return when the pod's group failed last, or None if it has not failed or the release ignores failures."""
+        key = find_coscheduling_gang(pod)
+        if key is None or view.gang_history is None or not self._comes_after_others:
+            return None
+        return view.gang_history.failed.get(key)
 
     def find_gang(self, pod: Pod) -> GangKey | None:
         """Return the key of the pod's PodGroup, or None if it has none."""
@@ -210,17 +223,21 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     ) -> dict[Position, MemberFailure]:
         """Return the failure of each member of a gang that stays unscheduled.
 
-        Waiting members are given up when another member fits on no node, or when their waiting time ends.
+        Waiting members are given up when another member fits on no node, or when their waiting time ends. If the first
+        one timed out, its rejection ends the wait of the others.
         """
-        messages = find_failed_members(result, members, view)
-        waited = [member.position for member in result.members if member.placed and member.position in messages]
-        if waited:
-            first_info = view.pods.infos[view.pods.info[waited[0]]]
-            first_reason = self._find_wait_end_reason(result, first_info, view)
-            next_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
-            messages |= {position: self._build_wait_failure(next_reason) for position in waited[1:]}
-            messages[waited[0]] = self._build_wait_failure(first_reason)
-        return messages
+        failures = find_failed_members(result, members, view)
+        waited = [member.position for member in result.members if member.placed and member.position in failures]
+        if not waited:
+            return failures
+        first, *others = waited
+        first_info = view.pods.infos[view.pods.info[first]]
+        first_reason = self._find_wait_end_reason(result, first_info, view)
+        other_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
+        failures[first] = self._build_wait_failure(first_reason)
+        for position in others:
+            failures[position] = self._build_wait_failure(other_reason)
+        return failures
 
     def _build_wait_failure(self, reason: str) -> MemberFailure:
         """Build the failure of a member that waited for Permit in vain."""
@@ -230,21 +247,21 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
         """Return the reason why the first waiting member stops waiting: a rejection or the timeout."""
         gang = _find_existing_gang(info.pod, view)
-        assert gang is not None  # nobody waits without
-        placed = sum(member.row != NO_ROW for member in result.members)
-        stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
-        if stuck and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
+        assert gang is not None  # only pods of an existing group wait
+        placed_count = sum(member.row != NO_ROW for member in result.members)
+        is_any_rejected = any(member.row == NO_ROW and member.status.rejected for member in result.members)
+        assigned_count = len(find_gang_pods(view, gang.key).assigned) + placed_count
+        if is_any_rejected and self._lacks_many_members(gang, assigned_count):
             return OPTIMISTIC
-        return TIMED_OUT.format(
-            format_go_duration(min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)), self.name
-        )
+        timeout = min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)
+        return TIMED_OUT.format(format_go_duration(timeout), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """Return the number of seconds that a pod waits, set by its group or else by the plugin's arguments."""
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
-        if group_timeout is None and not self.args.permit_waiting_time_seconds:
-            return DEFAULT_WAIT_SECONDS
+        if group_timeout is None:
+            return self.args.permit_waiting_time_seconds or DEFAULT_WAIT_SECONDS
         return group_timeout or self.args.permit_waiting_time_seconds
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
@@ -255,17 +272,19 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods = find_gang_pods(view, gang.key)
-        group = gang.group
-        history = view.gang_history
+
+        history = view.gang_history  # None outside a replay of the queue
         if history and history.is_backing_off(gang.key):
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
-        if reason := self._find_pod_shortage(info, view, pods, group):
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
-        if group.spec.min_resources is None or (history and history.is_granted(gang.key)):
+            return _build_group_rejection(FAILED.format(gang.name))
+
+        pods = find_gang_pods(view, gang.key)
+        if reason := self._find_pod_shortage(info, view, pods, gang.group):
+            return _build_group_rejection(reason)
+
+        if gang.group.spec.min_resources is None or (history and history.is_granted(gang.key)):
             return PreFilterResult()
-        if gap := find_resource_gap(group, view, pods):
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact)
+        if gap := find_resource_gap(gang.group, view, pods):
+            return _build_group_rejection(gap.message, gap.fact)
         if history:
             history.grant(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
@@ -273,33 +292,37 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
-        is_new = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
-        size = pods.size + is_new
+        size = pods.size
+        gated_count = pods.count_gated(view)
+        if view.pods.find_position(info.pod.key) is None:  # the pod does not exist yet, as in "what if"
+            size += 1
+            gated_count += bool(info.spec.scheduling_gates)
         min_member = group.spec.min_member
         if size < min_member:
             return TOO_FEW.format(name, size, min_member)
-        if not self._counts_gated:
-            return ""
-        gated = pods.count_gated(view) + (is_new and bool(info.spec.scheduling_gates))
-        return GATED.format(name) if min_member - size + gated > 0 else ""
+        if self._counts_gated and size - gated_count < min_member:
+            return GATED.format(name)
+        return ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Report that the pod was rejected and whether its group is rejected with it."""
-        gang = _find_existing_gang(cycle.info.pod, cycle.view)
+        """Report that the pod was rejected, with a reason if its group does not exist or is rejected with it."""
+        pod = cycle.info.pod
+        gang = _find_existing_gang(pod, cycle.view)
         if gang is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
-        reason = REJECTED.format(gang.name, cycle.info.pod.metadata.name)
-        return PostFilterResult(
-            Status(Code.UNSCHEDULABLE, (reason,) if self.find_reason_to_give_up(cycle.info.pod, cycle.view) else ())
-        )
+        if not self.find_reason_to_give_up(pod, cycle.view):
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, ()))
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, (REJECTED.format(gang.name, pod.metadata.name),)))
 
     def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
         """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
         waiting.
         """
         gang = _find_existing_gang(pod, view)
-        lacks_many = gang and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned))
-        return OPTIMISTIC if lacks_many else ""
+        if gang is None:
+            return ""
+        assigned_count = len(find_gang_pods(view, gang.key).assigned)
+        return OPTIMISTIC if self._lacks_many_members(gang, assigned_count) else ""
 
     @property
     def sibling_rejection_reason(self) -> str:
@@ -328,20 +351,21 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _find_existing_gang(pod, view)
         if gang is None:
             return ()
+        if not waits:
+            if view.gang_history:
+                view.gang_history.failed.pop(gang.key, None)
+            return ()
         pods = find_gang_pods(view, gang.key)
-        if waits:
-            return [Position(position) for position in pods.waiting.tolist()] if len(pods.assigned) == 1 else ()
-        if view.gang_history:
-            view.gang_history.failed.pop(gang.key, None)
-        return ()
+        if len(pods.assigned) != 1:
+            return ()
+        return [Position(position) for position in pods.waiting.tolist()]
 
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage."""
         min_member = gang.group.spec.min_member
-        return (
-            assigned < min_member
-            and (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
-        )
+        if assigned >= min_member:
+            return False
+        return (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return success if enough pods of the group have a node or the pod names no group, else WAIT.
@@ -354,6 +378,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if gang is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
         pods = find_gang_pods(view, gang.key)
+        assigned_count = len(pods.assigned)
         position = view.pods.find_position(info.pod.key)
-        assigned = len(pods.assigned) + (position is None or position not in pods.assigned)
-        return SUCCESS if assigned >= gang.group.spec.min_member else Status(Code.WAIT)
+        if position is None or position not in pods.assigned:  # the pod itself counts, too
+            assigned_count += 1
+        return SUCCESS if assigned_count >= gang.group.spec.min_member else Status(Code.WAIT)
+
+
+def _build_group_rejection(reason: str, fact: str = "") -> PreFilterResult[None]:
+    """Build a PreFilter result that rejects a pod on all nodes because of its group."""
+    return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)), fact=fact)

@@ -100,15 +100,19 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             foreign = self.cache.get_published_pods(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             single = single & ~foreign
-        checks_containers = single & ~numa.by_pod
+
+        # nodes that align each container
+        undecided = single & ~numa.by_pod
         for kind, requests in _list_container_demands(info):
             fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
-            rejected = checks_containers & ~fits.any(axis=1)
+            rejected = undecided & ~fits.any(axis=1)
             if rejected.any():
-                checks_containers = checks_containers & ~rejected
+                undecided = undecided & ~rejected
                 yield self._build_rejection(rejected, f"cannot align {kind}", requests, numa)
             if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
                 _subtract_requests(requests, fits, remaining, quality)
+
+        # nodes that align the whole pod
         if numa.by_pod.any():
             requests = sum_effective_requests(info.pod)
             fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, quality)
@@ -252,21 +256,26 @@ def _find_fitting_numa_nodes(
         if not amount:
             continue
         available = remaining.get(resource, numa.get_available(resource))
-        has = available >= 0
-        shared = qos_class is not QualityOfService.GUARANTEED and is_affine(resource)
-        enough = has & (shared | (available >= amount))
+        exists = available >= 0
+        if qos_class is not QualityOfService.GUARANTEED and is_affine(resource):
+            satisfies = exists  # the pod shares the resource, so the available amount does not matter
+        else:
+            satisfies = exists & (available >= amount)
         if resource in EPHEMERAL or not is_native(resource):
-            enough |= ~has.any(axis=1, keepdims=True)
-        fits &= enough & _find_nodes_with_resource(resource, view)[:, None]
+            # Such a resource may belong to the node as a whole, if no NUMA node has it.
+            satisfies = satisfies | ~exists.any(axis=1, keepdims=True)
+        fits &= satisfies & _find_nodes_with_resource(resource, view)[:, None]
     return fits
 
 
 def _find_nodes_with_resource(resource: str, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that have the resource."""
-    column = view.resources.get(resource)
+    """Return a mask (N,) of the nodes that have the resource. Every node has the ASSUMED_RESOURCES."""
     if resource in ASSUMED_RESOURCES:
         return np.ones(len(view.nodes), np.bool_)
-    return np.zeros(len(view.nodes), np.bool_) if column is None else view.allocatable[:, column] > 0
+    column = view.resources.get(resource)
+    if column is None:
+        return np.zeros(len(view.nodes), np.bool_)
+    return view.allocatable[:, column] > 0
 
 
 def _subtract_requests(
@@ -286,8 +295,12 @@ def _subtract_requests(
 
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
     """Describe each request and the largest amount that one NUMA node of the node offers."""
-    amounts = []
+    comparisons = []
     for resource, amount in requests.items():
-        if (max_available := int(numa.get_available(resource)[row].max())) >= 0:
-            amounts.append(f"{format_amount(resource, amount)} of {format_amount(resource, max_available)} {resource}")
-    return f"asked for, and the most that a NUMA node has: {', '.join(amounts)}" if amounts else ""
+        max_available = int(numa.get_available(resource)[row].max())
+        if max_available >= 0:  # -1 if no NUMA node has the resource
+            requested = format_amount(resource, amount)
+            comparisons.append(f"{resource} {requested} of {format_amount(resource, max_available)}")
+    if not comparisons:
+        return ""
+    return f"requested, of the most that one NUMA node has: {', '.join(comparisons)}"

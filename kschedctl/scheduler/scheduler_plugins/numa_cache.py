@@ -48,9 +48,9 @@ PLACEMENT = "topology.node.k8s.io/numaplacement-metadata"
 
 Upstream: github.com/k8stopologyawareschedwg/numaplacement.
 """
-FREED = "says in which NUMA nodes containers are, from which it follows what their eviction frees: not replayed"
+FREED = "publishes the NUMA nodes of containers, so that the plugin knows what their eviction frees: not replayed"
 OLDER = "may be older in the scheduler's cache"
-OTHERS = "of {} are not about the pods that are there, and the scheduler's cache was not read"
+OTHERS = "of {} do not match the pods that are there, and the scheduler's cache was not read"
 
 
 class PublishedPods(NamedTuple):
@@ -88,13 +88,18 @@ class OverReserve:
             yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
     def find_preemption_doubts(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
-        """Yield a doubt if victims would free amounts of NUMA nodes that are published with their placement."""
-        evictable = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
+        """Yield a doubt if victims would free amounts of NUMA nodes that are published with their placement.
+
+        ``decided`` (N,) are the nodes where available amounts decide whether the pod fits.
+        """
+        if info.spec.preemption_policy == "Never":
+            return
+        is_evictable = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(
             (KIND, PLACEMENT), lambda topologies: _find_published_placements(topologies, index), KIND, of=(view.nodes,)
         )
-        if info.spec.preemption_policy != "Never" and (placements & decided)[view.node[evictable]].any():
+        if (placements & decided)[view.node[is_evictable]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
     def get_published_pods(self, view: Fork) -> PublishedPods:
@@ -115,8 +120,10 @@ class OverReserve:
         amounts: dict[str, Amounts] = {}
         for number in np.unique(info).tolist():
             rows = view.node[placed[info == number]]
-            for name, amount in sum_effective_requests(view.pods.infos[number].pod).items():
-                np.add.at(amounts.setdefault(name, np.zeros(len(view.nodes), np.int64)), rows, amount)
+            for resource, amount in sum_effective_requests(view.pods.infos[number].pod).items():
+                if resource not in amounts:
+                    amounts[resource] = np.zeros(len(view.nodes), np.int64)
+                np.add.at(amounts[resource], rows, amount)
         return amounts
 
     def _compare_with_pods(
@@ -124,26 +131,30 @@ class OverReserve:
     ) -> PublishedPods:
         """Compare the published topologies with the pods of the cluster."""
         pods = view.cluster.pods
-        nodes = len(view.nodes)
+        node_count = len(view.nodes)
         published = _PublishedTopologies.from_topologies(
-            topologies, view.nodes.index, nodes, self.settings.resync_method
+            topologies, view.nodes.index, node_count, self.settings.resync_method
         )
-        pod_rows = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)[pods.node.codes]
-        pods_on_published = np.flatnonzero((pod_rows >= 0) & (published.fingerprints[pod_rows] != ""))
-        row = pod_rows[pods_on_published]
-        template = pods.template[pods_on_published]
-        exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
-        counted = _match_templates(self._is_counted, pods)[template] & (exclusive | ~published.only_exclusive[row])
-        chosen = pods_on_published[counted]
-        seeds = hash_texts([pod.metadata.namespace for pod in pods.templates])
-        hashes = hash_texts(np.array(pods.names, object)[chosen], seeds[pods.template[chosen]])
-        current = np.array(
-            [format_fingerprint(fingerprint) for fingerprint in compute_digests(hashes, row[counted], nodes)], np.str_
+
+        # (P,): the pods on nodes with a topology, with their node, their template and whether it is exclusive.
+        row_by_code = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)
+        row_by_pod = row_by_code[pods.node.codes]
+        positions = np.flatnonzero((row_by_pod >= 0) & (published.fingerprints[row_by_pod] != ""))
+        row = row_by_pod[positions]
+        template = pods.template[positions]
+        is_exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
+
+        is_counted = _match_templates(self._is_counted, pods)[template] & (
+            is_exclusive | ~published.only_exclusive[row]
         )
+        current = _compute_fingerprints(pods, positions[is_counted], row[is_counted], node_count)
         differ = (published.fingerprints != "") & (published.fingerprints != current)
+
         is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[template]
-        is_foreign &= exclusive | (self.settings.foreign_pods_detect != ONLY_EXCLUSIVE)
-        return PublishedPods(differ, differ & (np.bincount(row[is_foreign], minlength=nodes) > 0))
+        if self.settings.foreign_pods_detect == ONLY_EXCLUSIVE:
+            is_foreign &= is_exclusive
+        has_foreign = np.bincount(row[is_foreign], minlength=node_count) > 0
+        return PublishedPods(differ, differ & has_foreign)
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
         """Return a mask (S, T) of the pod templates with exclusive resources, for each set of published names.
@@ -152,8 +163,9 @@ class OverReserve:
         """
         is_needed = published.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
         exclusive = np.zeros((len(published.resource_sets), len(templates)), np.bool_)
-        for number, names in enumerate(published.resource_sets if is_needed else ()):
-            exclusive[number] = [has_exclusive_resources(template, names) for template in templates]
+        if is_needed:
+            for number, names in enumerate(published.resource_sets):
+                exclusive[number] = [has_exclusive_resources(template, names) for template in templates]
         return exclusive
 
     def _is_counted(self, pod: Pod) -> bool:
@@ -191,12 +203,22 @@ class _PublishedTopologies(NamedTuple):
             row = index.get(topology.metadata.name)
             if row is None:
                 continue
+            # Reversed, because the first of several attributes with the same name counts.
             attributes = {attribute.name: attribute.value for attribute in reversed(topology.attributes)}
             fingerprints[row] = (attributes.get(FINGERPRINT) or " ")[:MAX_FINGERPRINT_LENGTH]
             detected = method == AUTODETECT and attributes.get(METHOD) == WITH_EXCLUSIVE
             only_exclusive[row] = detected or method == ONLY_EXCLUSIVE
             resource_set[row] = resource_sets.setdefault(_collect_resource_names(topology), len(resource_sets))
         return cls(np.array(fingerprints, np.str_), only_exclusive, resource_set, tuple(resource_sets))
+
+
+def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_count: int) -> npt.NDArray[np.str_]:
+    """Return the fingerprint (N,) of the pods on each node, from the pods' positions (P,) and nodes (P,)."""
+    namespace_hashes = hash_texts([template.metadata.namespace for template in pods.templates])
+    names = np.array(pods.names, object)[positions]
+    hashes = hash_texts(names, namespace_hashes[pods.template[positions]])
+    digests = compute_digests(hashes, rows, node_count)
+    return np.array([format_fingerprint(digest) for digest in digests], np.str_)
 
 
 def _find_published_placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:

@@ -65,9 +65,8 @@ class TopologyManager(NamedTuple):
                 manager = manager._replace(scope=attribute.value)
             elif attribute.name == "topologyManagerMaxNUMANodes" and _AMOUNT.fullmatch(attribute.value):
                 limit = int(attribute.value)
-                manager = (
-                    manager._replace(max_numa_nodes=min(limit, MAX_CONFIGURED_NUMA_NODES)) if limit > 1 else manager
-                )
+                if limit > 1:
+                    manager = manager._replace(max_numa_nodes=min(limit, MAX_CONFIGURED_NUMA_NODES))
         return manager
 
 
@@ -148,15 +147,15 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
     """
     listed = [(index[topology.metadata.name], topology) for topology in topologies if topology.metadata.name in index]
     zones = {row: _list_numbered_zones(topology) for row, topology in listed}
-    nodes = len(index)
-    most_zones = max(map(len, zones.values()), default=0)
-    shape = nodes, most_zones
-    known = np.zeros(nodes, np.bool_)
-    by_pod = np.zeros(nodes, np.bool_)
-    max_numa_nodes = np.ones(nodes, np.int64)
-    zone_numbers = np.full(shape, -1, np.int64)  # -1 marks a missing zone
-    costs = np.full((nodes, most_zones, most_zones), FAR, np.int64)
+    node_count = len(index)
+    width = max(map(len, zones.values()), default=0)
+    known = np.zeros(node_count, np.bool_)
+    by_pod = np.zeros(node_count, np.bool_)
+    max_numa_nodes = np.ones(node_count, np.int64)
+    zone_numbers = np.full((node_count, width), -1, np.int64)  # -1 marks a missing zone
+    costs = np.full((node_count, width, width), FAR, np.int64)
     available: dict[str, Amounts] = {}
+
     for row, topology in listed:
         manager = TopologyManager.from_topology(topology)
         known[row] = True
@@ -166,8 +165,10 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         zone_numbers[row, : len(numbers)] = numbers
         for place, (_, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
-            for name, amount in _parse_available(topology, zone).items():
-                available.setdefault(name, np.full(shape, -1, np.int64))[row, place] = amount
+            for resource, amount in _parse_available(topology, zone).items():
+                if resource not in available:
+                    available[resource] = np.full((node_count, width), -1, np.int64)
+                available[resource][row, place] = amount
     return NumaList(
         known, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
     )
@@ -207,9 +208,10 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
 
     Raises InputError for an invalid amount.
     """
-    nodes = len(index)
-    single, by_pod = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
-    entries: list[tuple[int, int, str, int]] = []
+    node_count = len(index)
+    single = np.zeros(node_count, np.bool_)
+    by_pod = np.zeros(node_count, np.bool_)
+    zone_amounts: list[_ZoneAmount] = []
     for topology in topologies:
         row = index.get(topology.metadata.name)
         manager = TopologyManager.from_topology(topology)
@@ -217,16 +219,28 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
             continue
         single[row] = True
         by_pod[row] = manager.scope == POD_SCOPE
-        for zone in topology.zones:
-            if (number := _find_zone_number(zone)) is not None:
-                entries += ((row, number, name, amount) for name, amount in _parse_available(topology, zone).items())
-    width = max((number for _, number, _, _ in entries), default=0) + 1
+        for number, zone in _list_numbered_zones(topology):
+            for resource, amount in _parse_available(topology, zone).items():
+                zone_amounts.append(_ZoneAmount(row, number, resource, amount))
+
+    width = max((zone_amount.number for zone_amount in zone_amounts), default=0) + 1
     available: dict[str, Amounts] = {}
-    for row, number, name, amount in entries:
-        if name not in available:
-            available[name] = np.full((nodes, width), -1, np.int64)
-        available[name][row, number] = amount
+    for zone_amount in zone_amounts:
+        if zone_amount.resource not in available:
+            available[zone_amount.resource] = np.full((node_count, width), -1, np.int64)
+        available[zone_amount.resource][zone_amount.row, zone_amount.number] = zone_amount.amount
     return NumaNodes(single, by_pod, available, width)
+
+
+class _ZoneAmount(NamedTuple):
+    """The available amount of a resource in a zone."""
+
+    row: int
+    """The node's row."""
+    number: int
+    """The number of the NUMA node."""
+    resource: str
+    amount: int
 
 
 def _find_zone_number(zone: TopologyZone) -> int | None:

@@ -40,9 +40,11 @@ def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     >>> compute_fingerprint([("namespace1", "pod1")])
     'pfp0v0019e0420efb37746c6'
     """
-    namespaces, names = zip(*pods, strict=True) if (pods := list(pods)) else ((), ())
-    hashes = hash_texts(names, hash_texts(namespaces))
-    return format_fingerprint(compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)[0])
+    pods = list(pods)
+    namespace_hashes = hash_texts(namespace for namespace, _ in pods)
+    hashes = hash_texts((name for _, name in pods), namespace_hashes)
+    (digest,) = compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)
+    return format_fingerprint(digest)
 
 
 def format_fingerprint(fingerprint: np.uint64) -> str:
@@ -56,14 +58,15 @@ def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
     ``hashes`` (P,) are the hashes of the pods' names, each seeded by the hash of the namespace. ``rows`` (P,) are the
     pods' nodes.
     """
-    ordered = hashes[np.lexsort((hashes, rows))].astype("<u8")
-    sizes = np.bincount(rows, minlength=count)
-    starts = np.cumsum(sizes) - sizes
+    sorted_hashes = hashes[np.lexsort((hashes, rows))].astype("<u8")  # by node, then by hash
+    pod_counts = np.bincount(rows, minlength=count)
+    starts = np.cumsum(pod_counts) - pod_counts
     digests = np.zeros(count, np.uint64)
-    for size in np.unique(sizes).tolist():
-        same_size = np.flatnonzero(sizes == size)
-        words = ordered[starts[same_size, np.newaxis] + np.arange(size)]
-        digests[same_size] = hash_octets(words.view(np.uint8).reshape(len(same_size), WORD * size))
+    # Hash all nodes with the same number of pods at once.
+    for pod_count in np.unique(pod_counts).tolist():
+        nodes = np.flatnonzero(pod_counts == pod_count)
+        words = sorted_hashes[starts[nodes, np.newaxis] + np.arange(pod_count)]
+        digests[nodes] = hash_octets(words.view(np.uint8).reshape(len(nodes), WORD * pod_count))
     return digests
 
 
@@ -73,9 +76,10 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
     >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
     """
-    encoded = list(map(str.encode, texts))
+    encoded = [text.encode() for text in texts]
+    # None keeps numpy from turning the texts into an array of fixed width.
     texts_array = np.array([*encoded, None], object)[:-1]
-    lengths = np.array(list(map(len, encoded)), np.int64)
+    lengths = np.array([len(text) for text in encoded], np.int64)
     seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
     hashes = np.zeros(len(encoded), np.uint64)
     for length in np.unique(lengths).tolist():
@@ -86,22 +90,30 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
 
 
 def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """Return the XXH64 hashes (K,) of texts (K, L) of the same length."""
+    """Return the XXH64 hashes (K,) of texts (K, L) of the same length. Without ``seeds`` (K,), the seeds are 0."""
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
-    tail_start = length // WORD * WORD
-    words = np.ascontiguousarray(octets[:, :tail_start]).view("<u8").astype(np.uint64)
+    words_end = length // WORD * WORD
+    words = np.ascontiguousarray(octets[:, :words_end]).view("<u8").astype(np.uint64)
+
+    # whole stripes of four words, then the remaining words
     stripes_end = length // (STRIPE * WORD) * STRIPE
     digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _FIFTH
     digest = digest + np.uint64(length)
     for word in words[:, stripes_end:].T:
         digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
-    if length - tail_start >= WORD // 2:
-        half = np.ascontiguousarray(octets[:, tail_start : tail_start + WORD // 2]).view("<u4")[:, 0].astype(np.uint64)
-        digest = _rotate_left(digest ^ half * _FIRST, 23) * _SECOND + _THIRD
-        tail_start += WORD // 2
-    for octet in octets[:, tail_start:].T:
+
+    # the rest, which is shorter than a word: half a word, then single octets
+    rest = octets[:, words_end:]
+    half_size = WORD // 2
+    if rest.shape[1] >= half_size:
+        half_word = np.ascontiguousarray(rest[:, :half_size]).view("<u4")[:, 0].astype(np.uint64)
+        digest = _rotate_left(digest ^ half_word * _FIRST, 23) * _SECOND + _THIRD
+        rest = rest[:, half_size:]
+    for octet in rest.T:
         digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+
+    # the final avalanche
     digest = (digest ^ digest >> np.uint64(33)) * _SECOND
     digest = (digest ^ digest >> np.uint64(29)) * _THIRD
     return digest ^ digest >> np.uint64(32)
@@ -110,8 +122,9 @@ def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
 def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
     """Hash whole stripes (K, W) in four lanes, each of which takes every fourth word."""
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
-    for place, word in enumerate(words.T):
-        lanes[place % STRIPE] = _mix_word(lanes[place % STRIPE], word)
+    for index, word in enumerate(words.T):
+        lane_index = index % STRIPE
+        lanes[lane_index] = _mix_word(lanes[lane_index], word)
     rotated = [_rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)]
     digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
     for lane in lanes:

@@ -65,16 +65,18 @@ class QuotaVictims:
     def find_potential(self, nodes: Bools) -> Positions:
         """Return the positions of the potential victims on some nodes, in order of importance."""
         view, pods = self.view, self.view.pods
-        number = self.use.quota_numbers
-        lower = pods.priority < self.info.priority
-        quota_number = self.use.find_quota_number(self.info.namespace)
+        quota_numbers = self.use.quota_numbers
+        own_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
-        is_evictable = (
-            (number >= 0) & (number != quota_number) if evicts_borrowers else (number == quota_number) & lower
-        )
-        pods_on_nodes = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
-        pods_on_nodes = pods_on_nodes[self._find_borrowing_pods(pods_on_nodes)] if evicts_borrowers else pods_on_nodes
-        return pods_on_nodes[sort_by_importance(view, pods_on_nodes, self._build_arrival_keys(pods_on_nodes))]
+        if evicts_borrowers:
+            is_evictable = (quota_numbers >= 0) & (quota_numbers != own_number)
+        else:
+            is_evictable = (quota_numbers == own_number) & (pods.priority < self.info.priority)
+
+        potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        if evicts_borrowers:
+            potential = potential[self._find_borrowing_pods(potential)]
+        return potential[sort_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
         """Return whether a terminating pod makes room for this pod, because it could be one of its victims."""
@@ -102,22 +104,30 @@ class QuotaVictims:
         view, quotas = self.view, self.use.quotas
         info = view.pods.info[pods]
         node = view.node[pods]
-        number = self.use.quota_numbers[info]
+        quota_number = self.use.quota_numbers[info]
+
+        # Sort by node and quota, and within these in the order of eviction: low priority and late start first.
         order = np.lexsort(
-            (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node)
+            (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], quota_number, node)
         )
-        group = (node.astype(np.int64) * len(quotas) + number)[order]
-        group_start = np.searchsorted(group, group)
+        quota_of_ordered = quota_number[order]
+        node_of_ordered = node[order]
+        starts_group = np.ones(len(pods), np.bool_)
+        starts_group[1:] = (np.diff(node_of_ordered) != 0) | (np.diff(quota_of_ordered) != 0)
+        group_start = np.maximum.accumulate(np.where(starts_group, np.arange(len(pods)), 0))
+
+        # A pod can be evicted if its quota still borrows some resource after the evictions before it on the node.
         usage_and_min = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
-        is_over_min = np.zeros(len(pods), np.bool_)
-        for name, amounts in self.use.requests.items():
-            borrowed = np.array([usage.get(name, 0) - minimum.get(name, 0) for usage, minimum in usage_and_min])
-            amount = amounts[info[order]]
-            evicted_before = np.cumsum(amount) - amount
-            is_over_min |= borrowed[number[order]] > evicted_before - evicted_before[group_start]
-        borrowing = np.empty(len(pods), np.bool_)
-        borrowing[order] = is_over_min
-        return borrowing
+        still_borrows = np.zeros(len(pods), np.bool_)
+        for resource, requests in self.use.requests.items():
+            borrowed = np.array([usage.get(resource, 0) - minimum.get(resource, 0) for usage, minimum in usage_and_min])
+            requested = requests[info[order]]
+            requested_before = np.cumsum(requested) - requested
+            evicted_before = requested_before - requested_before[group_start]
+            still_borrows |= borrowed[quota_of_ordered] > evicted_before
+        can_be_evicted = np.empty(len(pods), np.bool_)
+        can_be_evicted[order] = still_borrows
+        return can_be_evicted
 
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return upstream's message and the nodes (N,) where the quotas are exceeded without the victims."""

@@ -53,7 +53,7 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
     assert words(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",
-        "a first pod of train gets a node: then the plugin has all of them tried",
+        "a first pod of train gets a node: then the plugin retries the whole group",
     ]
     last = find_wakes("d", *objects)
     assert (last.headline, [each.plugin for each in last.rejectors]) == (report.headline, ["NodeResourcesFit"])
@@ -67,7 +67,7 @@ def test_a_gang_that_is_not_complete() -> None:
     assert words(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",
-        "2 more of train are created and one gets a node: then the plugin has all of them tried",
+        "2 more pods of train are created and one of the group gets a node: then the plugin retries the whole group",
     ]
 
 

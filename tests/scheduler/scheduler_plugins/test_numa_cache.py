@@ -23,7 +23,7 @@ Json = dict[str, Any]
 OVER_RESERVE = {"cacheResyncPeriodSeconds": 5}
 THREE = {"cpu": "3", "memory": "1Gi"}
 SHARED = {"cpu": "2500m", "memory": "1Gi"}
-CHANGED = "of a node are not about the pods that are there, and the scheduler's cache was not read"
+CHANGED = "of a node do not match the pods that are there, and the scheduler's cache was not read"
 OLDER = "may be older in the scheduler's cache"
 
 
