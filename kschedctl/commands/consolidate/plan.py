@@ -132,9 +132,9 @@ class ConsolidationRun:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Place the pending pods, find the candidates and return the initial state.
+        """Place the pending pods, find the candidates and return the run before its first drain.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]

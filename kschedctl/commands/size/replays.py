@@ -81,10 +81,11 @@ class NodeSets:
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
         return add_pods(changed, daemon_pods)
 
-    def find_waiting(self, counts: Counts) -> WaitingPods:
-        """Return the pods that get no node of the set, or none after the loss of some zone, cached.
+    def find_pods_without_node(self, counts: Counts) -> WaitingPods:
+        """Return the pods left without a node on this set, or on this set after the loss of any one zone.
 
-        Raises KeyboardInterrupt.
+        Each pod comes with the shapes of which one more empty node would take it. Results are cached. Raises
+        KeyboardInterrupt if the user interrupts a replay.
         """
         key = freeze_counts(counts)
         if key not in self._replayed:

@@ -110,7 +110,7 @@ class SetSearch:
 
         The result is False if zones may be lost.
         """
-        placeable = [key for key, takers in self.sets.find_waiting(counts).items() if takers]
+        placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
@@ -129,7 +129,7 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     for _ in range(MAX_ROUNDS):
         if task.is_late:
             break
-        waiting = sets.find_waiting(growth.counts)
+        waiting = sets.find_pods_without_node(growth.counts)
         placeable = {key: takers for key, takers in waiting.items() if takers}
         if not placeable:
             homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
@@ -255,7 +255,7 @@ class _Growth:
         while upper - lower > FINEST_SLACK and not task.is_late:
             middle = (lower + upper) / 2
             tighter_set = self._pack_with_slack(middle)
-            if self._search.sets.find_waiting(tighter_set).keys() <= waiting:
+            if self._search.sets.find_pods_without_node(tighter_set).keys() <= waiting:
                 upper = middle
                 self.counts = tighter_set
             else:
@@ -325,7 +325,9 @@ def _replace_removed(
         is_cheaper = program.compute_cost(counts) <= cost_limit - NEGLIGIBLE_SHARE * cost_limit
         if not is_cheaper or not any(counts.values()):
             return None
-        waiting = {key: takers for key, takers in search.sets.find_waiting(counts).items() if key not in homeless}
+        waiting = {
+            key: takers for key, takers in search.sets.find_pods_without_node(counts).items() if key not in homeless
+        }
         if not waiting:
             return {name: number for name, number in counts.items() if number}
         if not all(waiting.values()) or len(waiting) > max_waiting:

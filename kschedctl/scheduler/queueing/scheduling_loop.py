@@ -114,7 +114,7 @@ class SchedulingLoop(ABC):
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """Run the scheduling cycle of a single pod, which is bound, waits at Permit, or is put back.
+        """Run one pod's scheduling cycle, after which the pod is bound, waiting at Permit, or back in the queue.
 
         An error of a plugin is recorded and not raised.
         """

@@ -76,7 +76,10 @@ class Attempts(PodsOnNodes):
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """Try one pod, with preemption, and return its outcome, or None if it fits nowhere now."""
+        """Try to schedule one pod, with preemption if necessary. Return None if it does not fit anywhere yet.
+
+        A member of a gang is tried as a group of one pod. A plugin's error is recorded in the outcome.
+        """
         if self.gangs.find_group_key(position) is not None:
             return next(iter(self.try_group([position], queued=False)[0]), None)
         framework = self.framework(position)
@@ -178,7 +181,7 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims at once, remember which nodes they left, and return them."""
+        """Evict the victims immediately, record the nodes that they leave, and return the victims."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True

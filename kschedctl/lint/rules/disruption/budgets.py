@@ -48,7 +48,10 @@ PDB_ZERO_DISRUPTIONS = Rule(
 
 
 def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with a minAvailable that is not below the autoscaler's minimum of replicas."""
+    """Find budgets that allow no eviction once the autoscaler has scaled down.
+
+    Their minAvailable is at least the autoscaler's minimum number of replicas, but below the maximum.
+    """
     for subject, budget, workloads in context.iter_budgets():
         min_available = budget.spec.min_available
         lowest_replicas = sum(workload.lowest_replicas for workload in workloads)
