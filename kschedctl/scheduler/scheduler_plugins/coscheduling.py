@@ -296,17 +296,17 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
-        size = pods.size
-        gated_count = pods.count_gated(view)
-        if view.pods.find_position(info.pod.key) is None:  # the pod does not exist yet, as in "what if"
-            size += 1
-            gated_count += bool(info.spec.scheduling_gates)
+        is_new = view.pods.find_position(info.pod.key) is None  # the pod does not exist yet, as in "what if"
+        size = pods.size + 1 if is_new else pods.size
         min_member = group.spec.min_member
         if size < min_member:
             return TOO_FEW.format(name, size, min_member)
-        if self._counts_gated and size - gated_count < min_member:
-            return GATED.format(name)
-        return ""
+        if not self._counts_gated:
+            return ""
+        gated_count = pods.count_gated(view)
+        if is_new and info.spec.scheduling_gates:
+            gated_count += 1
+        return GATED.format(name) if size - gated_count < min_member else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Report that the pod was rejected, with a reason if its group does not exist or is rejected with it."""
@@ -319,9 +319,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (REJECTED.format(gang.name, pod.metadata.name),)))
 
     def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
-        """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
-        waiting.
-        """
+        """Return the reason to give up the group's waiting pods because this pod fits nowhere, or "" to keep them."""
         gang = _find_existing_gang(pod, view)
         if gang is None:
             return ""
