@@ -138,7 +138,7 @@ def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload])
 
 
 def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with another unhealthyPodEvictionPolicy than AlwaysAllow, or none."""
+    """Find budgets whose unhealthyPodEvictionPolicy is unset or is not AlwaysAllow."""
     for subject, budget, _ in context.iter_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.build_problem(("spec",), "pods that are not ready may block a drain forever")

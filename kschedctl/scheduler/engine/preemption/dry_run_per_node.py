@@ -41,8 +41,8 @@ def dry_run_changed_nodes(
 ) -> DryRunState:
     """Return the dry-run result on the potential nodes (N,), reusing cached results of unchanged nodes.
 
-    If only the best candidates are wanted, nodes that cannot be better than the ones found are not tried. Raises
-    PluginError.
+    If only the best candidates are wanted, nodes that cannot be better than the candidates found so far are not tried.
+    Raises PluginError.
     """
     view, cache = cycle.view, cycle.victim_cache
     pod_class = get_dry_run_key(cycle.info, view)
