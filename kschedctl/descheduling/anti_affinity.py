@@ -65,7 +65,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     @cached_property
     def _selected(self) -> Bools:
-        """The infos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
+        """The infos that the plugin considers, as a mask (T,), one per info. Only their pods repel and are repelled."""
         return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property

@@ -348,7 +348,7 @@ class SharedConsolidation:
 
     @property
     def run(self) -> ConsolidationRun:
-        """The run of this process, which is built on first use. Raises KeyboardInterrupt."""
+        """The run of this process, which is built on first use. Raises KeyboardInterrupt if the user interrupts."""
         if self.built_run is None:
             self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
         return self.built_run

@@ -107,7 +107,7 @@ class NodeSets:
         """Return the pools of a set with all pods placed.
 
         A set that this process has not replayed is replayed now if `replay_if_needed` is true; otherwise the result is
-        empty. Raises KeyboardInterrupt.
+        empty. Raises KeyboardInterrupt if the user interrupts.
         """
         if freeze_counts(counts) not in self._pools and replay_if_needed:
             self._place_all(counts, "")
@@ -116,7 +116,7 @@ class NodeSets:
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Return whether all pods except `homeless` get a node of the set, also after the loss of any zone if required.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts.
         """
         waiting = self._replayed.get(freeze_counts(counts))
         if waiting is not None:
@@ -130,7 +130,7 @@ class NodeSets:
     def replay_in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
         """Replay a set and return the simulation, the outcomes in order, and the rows of each shape's nodes.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts.
         """
         simulation, outcomes = self._replay(counts, "")
         index = simulation.view.nodes.index
@@ -240,7 +240,7 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
 
 
 def _schedule_all(cluster: Cluster) -> Replay:
-    """Schedule all pods in the queue's order without preemption. Raises KeyboardInterrupt."""
+    """Schedule all pods in the queue's order without preemption. Raises KeyboardInterrupt if the user interrupts."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
     outcomes = simulation.schedule(find_pending(simulation))

@@ -92,7 +92,7 @@ class SetSearch:
         """Return the fill levels from which the cheapest set follows, or None if no shape is crowded.
 
         The levels are measured on `counts`, on which the pods wait, and one more node of each shape. They are measured
-        once for all starting sets. Raises KeyboardInterrupt.
+        once for all starting sets. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
@@ -106,15 +106,18 @@ class SetSearch:
         return self._probed_levels
 
     def is_crowded(self, counts: Counts) -> bool:
-        """Return whether pods wait on a set because other pods take the room that they need. Raises KeyboardInterrupt.
+        """Return whether pods wait on a set because other pods take the room that they need.
 
-        The result is False if zones may be lost.
+        The result is False if zones may be lost. Raises KeyboardInterrupt if the user interrupts.
         """
         placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
-        """Return how full the nodes of a set are when the needed nodes get full. Raises KeyboardInterrupt."""
+        """Return how full the nodes of a set are when the needed nodes get full.
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
         simulation, outcomes, nodes = self.sets.replay_in_order(counts)
         return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 

@@ -62,10 +62,13 @@ class NodeFinder(Protocol):
         """Return the PodInfo of the pod in its current state."""
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails."""
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+
+        Raises PluginError if a plugin fails.
+        """
 
 
 class SchedulingLoop(ABC):
@@ -133,7 +136,7 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError.
+        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError if a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)

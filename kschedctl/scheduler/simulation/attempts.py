@@ -92,9 +92,10 @@ class Attempts(PodsOnNodes):
             return Outcome(position, ERROR, message=str(error))
 
     def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
-        """Bind the pod to the best feasible node, if necessary after evicting victims at once. Raises PluginError.
+        """Bind the pod to the best feasible node, if necessary after evicting victims at once.
 
-        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable.
+        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable. Raises PluginError
+        if a plugin fails.
         """
         choice = self.search.find_node(position, framework)
         if choice is not None:
@@ -148,9 +149,10 @@ class Attempts(PodsOnNodes):
         return outcomes, attempt
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError.
+        """Place the members together if enough of them fit, otherwise preempt for them.
 
-        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once.
+        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once. Raises
+        PluginError if a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
