@@ -60,7 +60,10 @@ class InstanceTypeInput:
     ] = ""
 
     def read_types(self) -> list[JsonObject] | None:
-        """Read the instance types of a file or folder, or return None if none is named. Raises InputError."""
+        """Read the instance types of a file or folder, or return None if none is named.
+
+        Raises InputError if a file has no instance types or they are malformed.
+        """
         if not self.instance_types:
             return None
         path = Path(self.instance_types)
@@ -141,7 +144,10 @@ class NodeGroupInput:
         return arguments
 
     def read_groups(self) -> UserGroups:
-        """Read the groups and flags that the options name. Raises InputError."""
+        """Read the groups and flags that the options name.
+
+        Raises InputError if the file has no well-formed node groups.
+        """
         from kschedctl.autoscaling.node_groups.discovery import UserGroups  # noqa: PLC0415 - few commands ask for groups
 
         if not self.node_groups:
@@ -212,7 +218,7 @@ def require_node_pools(cluster: Cluster) -> None:
 
 
 def _read_types_file(path: str) -> Sequence[JsonObject]:
-    """Read and check the instance types of one file. Raises InputError."""
+    """Read the instance types of one file. Raises InputError if the file has none or they are malformed."""
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
         raise InputError("no instance types", where=path, hint=_TYPES_SHAPE)

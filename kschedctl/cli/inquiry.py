@@ -88,7 +88,10 @@ class Inquiry:
         return replace(self, cluster=assume_scheduler_name(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def find_stored_workload(self, owner: Owner) -> Struct | None:
-        """Return the workload as the files contain it, or None if they do not. Raises InputError."""
+        """Return the workload as the files contain it, or None if they do not.
+
+        Raises InputError if its manifest is malformed.
+        """
         if owner not in self.stored:
             return None
         return _decode_workload(self.stored[owner], self.namespace).struct
@@ -215,7 +218,10 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
 
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
-    """Decode a manifest and give it a namespace and a name, which may be its generateName. Raises InputError."""
+    """Decode a manifest and give it a namespace and a name, which may be its generateName.
+
+    Raises InputError if the manifest is malformed.
+    """
     struct: Any = with_namespace(decode_manifest(manifest), namespace)
     meta = struct.metadata
     struct = msgspec.structs.replace(

@@ -329,7 +329,9 @@ def _find_defining_class(group: type, name: str) -> str:
 
 
 def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
-    """Parse `A=true,B=false` as kube-scheduler takes it, also as `kube:A=true`. Raises UsageError.
+    """Parse `A=true,B=false` as kube-scheduler takes it, also as `kube:A=true`.
+
+    Raises UsageError if a value is missing or not a boolean.
 
     >>> parse_feature_gates(["A=true,kube:B=0", "C=True"])
     {'A': True, 'B': False, 'C': True}

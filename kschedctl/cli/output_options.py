@@ -134,7 +134,10 @@ class Output:
         return build_gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the summary of the document if `--summary` is given, else the document. Raises UsageError."""
+        """Return the summary of the document if `--summary` is given, else the document.
+
+        Raises UsageError if `--summary` is combined with `--brief` or a format for people.
+        """
         if not self.summary:
             return document
         if self.brief or self.output.name not in DATA_FORMATS:
@@ -177,7 +180,10 @@ class View(Output):
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the compact form of the document if `--compact` is given. Raises UsageError."""
+        """Return the compact form of the document if `--compact` is given.
+
+        Raises UsageError if `--compact` is combined with `--brief`, `--summary` or a format for people.
+        """
         if not self.compact:
             return super()._shorten(document, style)
         if self.brief or self.summary or self.output.name not in DATA_FORMATS:
@@ -212,7 +218,10 @@ class Drawing(Output):
     plot: Annotated[bool, typer.Option("--plot", help="Also draw the plots, in characters.")] = False
 
     def __post_init__(self) -> None:
-        """Check the options before anything is read. Raises UsageError."""
+        """Check the options before anything is read.
+
+        Raises UsageError if the output format does not suit the plot or the terminal, or a library for plots is missing.
+        """
         if self.plot and self.output.name not in ("table", "wide"):
             raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
         if self.output.name == "png" and sys.stdout.isatty():

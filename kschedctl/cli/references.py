@@ -69,19 +69,25 @@ def parse_kind(word: str) -> str:
 
 
 def parse_references(words: Sequence[str]) -> Iterator[Reference]:
-    """Parse the words into references. The first word may be the kind of all others. Raises UsageError."""
+    """Parse the words into references. The first word may be the kind of all others.
+
+    Raises UsageError if a word names no object.
+    """
     kind = parse_kind(words[0]) if len(words) > 1 else ""
     for word in words[1:] if kind else words:
         yield Reference(kind, "", word) if kind and "/" not in word else _parse_reference(word)
 
 
 def are_all_pods(words: Sequence[str]) -> bool:
-    """Return whether all words name pods. Raises UsageError."""
+    """Return whether all words name pods. Raises UsageError if a word names no object."""
     return all(reference.kind == "Pod" for reference in parse_references(words))
 
 
 def _parse_reference(word: str) -> Reference:
-    """Parse one word: `name`, `kind/name` or `namespace/name`. Raises UsageError."""
+    """Parse one word: `name`, `kind/name` or `namespace/name`.
+
+    Raises UsageError if the word has another form.
+    """
     first, slash, name = word.partition("/")
     if not word.strip("/") or "/" in name or (slash and not (first and name)):
         raise UsageError(f'"{word}" does not name a pod', hint="name, pod/name, deploy/name or namespace/name")

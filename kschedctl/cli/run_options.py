@@ -39,7 +39,10 @@ class Sampled:
 
     @property
     def sampled_from(self) -> SampledFrom | None:
-        """Where node sampling starts, or None to look at all nodes. Raises UsageError."""
+        """Where node sampling starts, or None to look at all nodes.
+
+        Raises UsageError if a start index is negative or given without sampling.
+        """
         if self.start_index is None:
             return SampledFrom() if self.sampling else None
         if not self.sampling:
@@ -62,7 +65,7 @@ class WorkOptions:
 
     @property
     def workers(self) -> Workers:
-        """The processes or Dask cluster to use. Raises UsageError."""
+        """The processes or Dask cluster to use. Raises UsageError if the number of processes is negative."""
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: must be 0 or more")
         return Workers(self.jobs, self.dask)
@@ -78,7 +81,10 @@ class RunOptions(WorkOptions, Sampled):
     ] = 1
 
     def options(self) -> RunChoices:
-        """Return the options as keyword arguments for the library. Raises UsageError."""
+        """Return the options as keyword arguments for the library.
+
+        Raises UsageError if the number of runs is less than 1, or node sampling is not set up correctly.
+        """
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: must be 1 or more")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
