@@ -366,7 +366,7 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
     (POD_SECURITY, _skip),  # _AdmissionRun runs it, as it warns
     ("PodNodeSelector", node_selector.check_node_selector),
     ("PodTolerationRestriction", tolerations.check_whitelist),
-    ("RuntimeClass", classes.check_overhead),
+    ("RuntimeClass", classes.check_overhead_matches_class),
     ("ResourceQuota", resource_quota.check_quotas),
 )
 

@@ -124,7 +124,7 @@ def _apply_scheduling(request: AdmissionRequest, scheduling: RuntimeClassSchedul
         request.spec["tolerations"] = merge_tolerations(request.spec.get("tolerations") or [], added)
 
 
-def check_overhead(request: AdmissionRequest) -> None:
+def check_overhead_matches_class(request: AdmissionRequest) -> None:
     """Raise NotAdmittedError if the pod has an overhead but its RuntimeClass has none."""
     if not request.is_pod or not request.spec.get("overhead"):
         return

@@ -386,7 +386,7 @@ def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
         volume for volume in objects_at(pod.spec, "volumes") if not any(kind in volume for kind in SAFE_VOLUMES)
     ]
     if forbidden:
-        types = sorted({_get_volume_type(volume) for volume in forbidden})
+        types = sorted({_get_restricted_volume_type(volume) for volume in forbidden})
         verb = "uses" if len(forbidden) == 1 else "use"
         volumes = _format_name_list(_get_names(forbidden), "volume")
         yield (
@@ -395,8 +395,8 @@ def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
         )
 
 
-def _get_volume_type(volume: JsonObject) -> str:
-    """Return the restricted type of a volume, or ``unknown``."""
+def _get_restricted_volume_type(volume: JsonObject) -> str:
+    """Return which of the volume types forbidden by the restricted level a volume has, or ``unknown``."""
     for volume_type in RESTRICTED_VOLUMES:
         if volume_type in volume:
             return volume_type

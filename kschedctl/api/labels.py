@@ -341,7 +341,10 @@ class _Parser:
         return build_requirement(key, operator, sorted(values))
 
     def parse_value(self) -> str:
-        """Parse the value after an operator, which may be empty. Raises SelectorError."""
+        """Parse the value, possibly empty, after an operator.
+
+        Raises SelectorError if the token is not an identifier.
+        """
         if self.token in ("", ","):
             return ""
         value = self.next()

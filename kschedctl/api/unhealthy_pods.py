@@ -63,7 +63,7 @@ def explain_used_up_budgets(
 
 
 def _select_pods(pods: Iterable[Pod], budget: PodDisruptionBudget) -> list[Pod]:
-    """Return the pods that the budget selects. Raises SelectorError."""
+    """Return the pods that the budget selects. Raises SelectorError if a selector is invalid."""
     namespace = budget.metadata.namespace
     selector = selector_from_api(budget.spec.selector)
     return [pod for pod in pods if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)]

@@ -46,8 +46,9 @@ class Autoscaler(Protocol):
         """Add nodes for pending pods as the next loop does, and return them. Raises InputError."""
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, for some unschedulable pods, the obstacles that keep the autoscaler from adding a node. Raises
-        InputError.
+        """Return, for some unschedulable pods, the obstacles that keep the autoscaler from adding a node.
+
+        Raises InputError.
         """
 
 

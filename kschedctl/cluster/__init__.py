@@ -344,7 +344,10 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
 
 
 def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
-    """Return the index of each object in the iterable, by namespace and name. The last of equal names counts."""
+    """Return the index of each object in the iterable, by namespace and name.
+
+    An object without a namespace is in the default namespace. If a name repeats, the last object wins.
+    """
     indexes = {}
     for index, obj in enumerate(objects):
         indexes[obj.metadata.namespace or DEFAULT_NAMESPACE, obj.metadata.name] = index

@@ -65,7 +65,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     @cached_property
     def _selected(self) -> Bools:
-        """The infos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
+        """The infos that the plugin considers, as a mask (T,), one per info. Only their pods repel and are repelled."""
         return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
@@ -82,13 +82,13 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     def _get_terms(self, info_number: int) -> list[RepellingTerm]:
         """Return the cached terms of an info's pods."""
         if info_number not in self._terms_by_info:
-            self._terms_by_info[info_number] = list(self._build_terms(info_number))
+            self._terms_by_info[info_number] = list(self._iter_repelling_terms(info_number))
         return self._terms_by_info[info_number]
 
-    def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
-        """Yield the terms of an info's pods with their counts, up to the first invalid term.
+    def _iter_repelling_terms(self, info_number: int) -> Iterator[RepellingTerm]:
+        """Yield the anti-affinity terms of the pods with this info, with the matching pods in each domain.
 
-        Each node without the topology label is a domain of its own.
+        Stop at the first term with an invalid selector. Each node without the topology label is a domain of its own.
         """
         pod = self.seen.infos[info_number].pod
         nodes = self.view.nodes
@@ -99,6 +99,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
             except SelectorError:
                 return
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)
+            # Codes above those of the label's values, a different one for each node
             single_node_domains = codes.max(initial=-1) + 1 + np.arange(len(codes))
             term = RepellingTerm(matching, np.where(codes < 0, single_node_domains, codes), info_number)
             term.add_to_counts(self.seen.info[remaining], self.view.node[remaining])

@@ -127,7 +127,7 @@ class DefaultEvictor:
 
     @cached_property
     def _has_budget(self) -> Bools:
-        """The infos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
+        """The infos whose pods a PodDisruptionBudget selects, as a mask (T,), one per info."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
@@ -191,7 +191,7 @@ class DefaultEvictor:
 
     @cached_property
     def _is_in_selected_namespace(self) -> Bools:
-        """The infos in namespaces that the policy selects, as a (T,) mask."""
+        """The infos in namespaces that the policy selects, as a mask (T,), one per info."""
         selector = _parse_selector(self.arguments.namespace_label_selector)
         labels = self._seen.view.namespace_labels
         if selector.selects_everything:

@@ -73,10 +73,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         states = self.arguments.states
         if not states:
             return np.ones(len(self.seen.moved), np.bool_)
-        return find_pods_in_states(self.seen, states, self._has_container_state, reasons=True)
+        return find_pods_in_states(self.seen, states, self._is_in_configured_state, reasons=True)
 
-    def _has_container_state(self, containers: NotableContainers) -> bool:
-        """Return whether a container waits or has terminated for a reason among the configured states."""
+    def _is_in_configured_state(self, containers: NotableContainers) -> bool:
+        """Return whether a container is waiting or has terminated for one of the configured reasons."""
         arguments = self.arguments
         statuses = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
         states = (state for status in statuses for state in (status.state.waiting, status.state.terminated))

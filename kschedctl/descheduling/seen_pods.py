@@ -81,7 +81,7 @@ class SeenPods:
         return self.view.pods.infos
 
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return the infos whose pods satisfy the predicate, as a (T,) mask."""
+        """Return the infos whose pods satisfy the predicate, as a mask (T,), one per info."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
@@ -92,7 +92,7 @@ class SeenPods:
         return np.where(self.moved, measure(NotableContainers()), values)
 
     def match_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
-        """Return the infos of pods in these namespaces that match the label selector, as a (T,) mask."""
+        """Return the infos of pods in these namespaces that match the label selector, as a mask (T,), one per info."""
         selection = namespaces or NamespaceChoice()
         scope = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
@@ -123,7 +123,7 @@ class SeenPods:
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:
-        """The infos whose pods prefer not to be evicted, as a (T,) mask."""
+        """The infos whose pods prefer not to be evicted, as a mask (T,), one per info."""
         return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 
     @cached_property

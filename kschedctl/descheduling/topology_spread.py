@@ -29,7 +29,7 @@ class SpreadRule(NamedTuple):
     max_skew: int
     key: str
     matching: Bools
-    """The infos that the constraint counts, as a (T,) mask."""
+    """The infos that the constraint counts, as a mask (T,), one per info."""
     eligible: Bools
     """The nodes of its domains, as an (N,) mask."""
 

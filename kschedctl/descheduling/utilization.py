@@ -79,7 +79,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @property
     def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a (T,) mask."""
+        """The infos whose pods the plugin may evict, as a mask (T,), one per info."""
         return np.ones(len(self.seen.infos), np.bool_)
 
     # -- utilization of nodes ---------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
 
     @property
     def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a (T,) mask.
+        """The infos whose pods the plugin may evict, as a mask (T,), one per info.
 
         With the mode OnlyThresholdingResources, these are pods that request a resource with a threshold.
         """

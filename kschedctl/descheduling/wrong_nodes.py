@@ -37,7 +37,10 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         self.evict_node_by_node(positions[self._find_pods_violating_taints(positions)].tolist())
 
     def _find_pods_violating_taints(self, positions: Rows) -> Bools:
-        """Return a mask of the pods at these positions that do not tolerate a considered taint of their node."""
+        """Return a mask of the pods at these positions that do not tolerate every taint of their node.
+
+        Taints that the arguments exclude are ignored.
+        """
         taint_sets, taint_set_of_node = self.view.nodes.taint_sets
         considered_taints = [[taint for taint in taints if self._is_considered(taint)] for taints in taint_sets]
 

@@ -72,7 +72,7 @@ def build_remedy(
             *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
             *(patch.commands if patch else ()),
         ),
-        changes=tuple(iter_object_changes(edits or _map_to_manifest_edits(trial, pod_key, workload))),
+        changes=tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload))),
         kinds=tuple(fix.kind.value for fix in fixes),
         victims=victims,
         restarts=restarts,
@@ -160,7 +160,7 @@ def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[F
     return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits))
 
 
-def _map_to_manifest_edits(
+def _move_pod_edits_to_template(
     trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
 ) -> dict[ObjectKey, EditedObject]:
     """Return the trial's edits, with the edit of the pod applied to the template in its workload's manifest."""

@@ -226,7 +226,7 @@ def _try_concerned_pods(
 
 
 def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
-    """Try the pods until no pod is placed or evicted any more. Raises KeyboardInterrupt."""
+    """Try the pods until no further pod is placed or evicted. Raises KeyboardInterrupt if the user interrupts."""
     outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt

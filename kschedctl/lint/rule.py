@@ -63,8 +63,8 @@ def replace_value(problem: Problem) -> FieldEdit | None:
     return SetField(problem.path, problem.replacement) if problem.replacement else None
 
 
-def replace_label(problem: Problem) -> FieldEdit | None:
-    """Return the edit that replaces a node label by the problem's replacement, or None without a replacement.
+def build_label_replacement(problem: Problem) -> FieldEdit | None:
+    """Return the edit that writes the problem's replacement for a node label, or None if it has none.
 
     In ``key`` and ``topologyKey`` fields the label is the value. In any other field, such as nodeSelector, it is the
     key.

@@ -151,16 +151,20 @@ def _find_rows(document: Document) -> tuple[type[Document], str]:
     for name, hint in get_type_hints(kind).items():
         if row_field not in (None, name):
             continue
-        item = _get_item_type(hint) if row_field is None else _get_item_type(hint, dict)
+        item = _get_row_type(hint) if row_field is None else _get_row_type(hint, dict)
         if item is not None:
             return item, name
     return kind, ""
 
 
-def _get_item_type(hint: object, *other_containers: type) -> type[Document] | None:
-    """Return the type of the documents in a list or map, or None for another type."""
+def _get_row_type(hint: object, *other_containers: type) -> type[Document] | None:
+    """Return the Document type of the items in a tuple or another container, or None if they are not Documents.
+
+    `hint` is the container's type hint. UnknownKind is treated like a type that is not a Document.
+    """
     if get_origin(hint) not in (tuple, *other_containers):
         return None
+    # The items of tuple[X, ...] and the values of Mapping[K, X] are both the last argument besides the ellipsis
     item = next((part for part in reversed(get_args(hint)) if part is not Ellipsis), None)
     is_row = isinstance(item, type) and issubclass(item, Document) and not issubclass(item, UnknownKind)
     return item if is_row else None

@@ -338,9 +338,10 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> P
 def build_still_pending_section(
     still_pending: Mapping[str, str], rivals: Sequence[str], enough_nodes: int | None, style: Style
 ) -> Page:
-    """Build the section about pods that stay pending, with the pods that take their room.
+    """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
-    It says how many nodes would be enough, if any number is (`enough_nodes` is not None).
+    It says how many new nodes would be enough or, if `enough_nodes` is None, that the nodes that the autoscaler adds
+    next do not place the pods.
     """
     if not still_pending:
         return ()

@@ -84,8 +84,9 @@ class NodeDrain:
         return (Dependency("PodDisruptionBudget", Effect.EITHER),) if has_evictions else ()
 
     def run(self, on_evicted: Callable[[int], None] = lambda number: None) -> None:
-        """Evict pods and place their successors until nothing moves any more. ``on_evicted`` is called for each
-        evicted pod.
+        """Evict pods and place their successors until neither is possible, then run the queue once.
+
+        ``on_evicted`` is called with 1 for each evicted pod. An interrupt is recorded in the simulation.
         """
         try:
             while self._evict_allowed_pods(on_evicted) or self._place_pods(self._find_waiting_pods()):

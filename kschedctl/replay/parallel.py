@@ -90,8 +90,8 @@ def run_all(
 ) -> Results[Result]:
     """Run a scenario for every task, and return the results, which are incomplete if the user interrupts.
 
-    ``on_done`` is called with 1 after each task. Raises UsageError if there is no such Dask cluster, and ClusterError
-    if the connection to the Dask cluster is lost.
+    ``on_done`` is called with 1 after each task. Raises UsageError if the Dask cluster in `workers` does not exist, and
+    ClusterError if the connection to it is lost.
     """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
@@ -149,7 +149,7 @@ def open_worker_pool(
             threads = sum(connection.client.nthreads().values())
             yield WorkerPool(max(threads, 1), connection.submit)
     elif processes > 1:
-        with _open_processes(scenario, context, processes) as submit:
+        with _start_worker_processes(scenario, context, processes) as submit:
             yield WorkerPool(processes, submit)
     else:
         yield None
@@ -165,17 +165,17 @@ def _run_on_processes(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield task numbers and results from local processes, as they complete."""
-    with _open_processes(scenario, context, processes) as submit:
+    with _start_worker_processes(scenario, context, processes) as submit:
         futures: dict[Future[Result], int] = {submit(task): i for i, task in enumerate(tasks)}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
 
 @contextmanager
-def _open_processes(
+def _start_worker_processes(
     scenario: Scenario[Context, Task, Result], context: Context, processes: int
 ) -> Iterator[Callable[[Task], Future[Result]]]:
-    """Open local worker processes, and yield a function that submits a task to them."""
+    """Start local worker processes, and yield a function that submits a task to them."""
     import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 

@@ -80,11 +80,14 @@ def _iter_affinity_keys(affinity: Affinity | None) -> Iterator[str]:
 
 def count_by_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, dict[str, int]]:
     """Return how many of the rows (K,) are in each domain, by topology key and value."""
-    return {key: _count_label_values(view, rows, key) for key in keys}
+    return {key: _count_nodes_by_label_value(view, rows, key) for key in keys}
 
 
-def _count_label_values(view: Fork, rows: Ints, key: str) -> dict[str, int]:
-    """Return how many of the rows (K,) have each value of a label. Unused values are left out if there are many."""
+def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, int]:
+    """Return the number of nodes in these rows for each value of a label.
+
+    Values that none of the nodes has are included unless the label has more than MAX_DOMAINS_LISTED values.
+    """
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()

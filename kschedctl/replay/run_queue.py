@@ -104,7 +104,7 @@ class _GroupFields(TypedDict, total=False):
 
 
 def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
-    """Return the report fields about a pod group, or none for the cycle of a single pod."""
+    """Return the report fields about a pod group. Empty for the cycle of a single pod."""
     if record is None:
         return {}
     get_key = _build_key_getter(loop)

@@ -187,8 +187,9 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Fork:
-        """The fork of the cluster's snapshot."""
+        """The fork of the cluster's snapshot that the plugins run on, built with the scheduler's settings."""
         settings = build_settings(self.gates, frozenset(self.configuration.profiles))
+        # Older versions ignore the nominations of gated pods, which therefore must be recognized
         if COUNTED.at(self.gates.release) != ALL_COUNT:
             settings = settings._replace(held_back=self._is_rejected_by_pre_enqueue)
         return Fork.from_cluster(self.cluster, settings)

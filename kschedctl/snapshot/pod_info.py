@@ -204,7 +204,7 @@ class PodInfo:
             return ()
 
     def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse pod affinity terms with their weights. Raises SelectorError."""
+        """Parse pod affinity terms with their weights. Raises SelectorError if a selector is invalid."""
         parsed = []
         for term, weight in terms:
             is_in_own_namespace = not term.namespaces and term.namespace_selector is None

@@ -49,7 +49,7 @@ class PodInfos:
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
-        """(T,): the priorities of the pods."""
+        """The priority of each of the T distinct PodInfos, of shape (T,)."""
         # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
         priorities = []
         for number, template in enumerate(self.infos.templates):

@@ -81,7 +81,11 @@ class Archive:
         return name in self._zip.NameToInfo
 
     def read(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
-        """Return a member. Raises InputError if the member is too large, and zipfile's errors if it is damaged."""
+        """Return the content of a member.
+
+        Raises InputError if the member is too large, ValueError if its size differs from the directory's, and zipfile's
+        errors if it is damaged.
+        """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
             raise InputError(f"its member {name} is larger than {max_size >> 20:,} MiB")
@@ -214,7 +218,7 @@ def write_archive(
 ) -> Header:
     """Write a snapshot to a file, or to standard output for ``-``, and return its header.
 
-    ``stays`` describes the names without pseudonyms in an anonymized cluster. Raises InputError if the file cannot be
+    ``stays`` lists the kinds of names that an anonymized cluster keeps. Raises InputError if the file cannot be
     written.
     """
     by_kind = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}

@@ -225,11 +225,11 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     character = text[error.pos]
-    context = _GO_CONTEXTS.get(error.msg) or f"after {_describe_enclosing_element(text[: error.pos])}"
+    context = _GO_CONTEXTS.get(error.msg) or f"after {_describe_preceding_element(text[: error.pos])}"
     return f"invalid character {character!r} {context}"
 
 
-def _describe_enclosing_element(preceding_text: str) -> str:
+def _describe_preceding_element(preceding_text: str) -> str:
     """Describe the kind of element after which a comma is expected, in Go's words."""
     open_brackets: list[str] = []
     for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):

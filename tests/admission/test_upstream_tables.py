@@ -246,7 +246,7 @@ def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
         **fields,
     }
     asked = request(pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
-    assert passes(asked, classes.apply_runtime_class, classes.check_overhead) == (wanted is not None)
+    assert passes(asked, classes.apply_runtime_class, classes.check_overhead_matches_class) == (wanted is not None)
     assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
 
 

@@ -131,8 +131,8 @@ def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
     groups = find_groups(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
     assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
     assert groups.doubts == (
-        "node ip-1 could be of blue.a.example.com, blue.b.example.com",
-        "blue.a.example.com: the autoscaler counts 1 node, of which 0 can be told",
+        "node ip-1 may belong to any of blue.a.example.com, blue.b.example.com",
+        "blue.a.example.com: the autoscaler counts 1 node; 0 could be identified",
     )
 
 
@@ -261,7 +261,7 @@ def test_flags() -> None:
     }
     assert nodes_of(groups) == {"blue": ["n1"], "green": []}
     assert groups.waits["scale-down-unneeded-time"] == "3m"
-    assert groups.faults == ("Deployment kube-system/ca: --max-drain-parallelism=few: not what the flag takes",)
+    assert groups.faults == ("Deployment kube-system/ca: --max-drain-parallelism=few: invalid value",)
     assert groups.sources == (
         "node groups: --nodes of Deployment kube-system/ca",
         "flags: Deployment kube-system/ca, else the defaults of release 1.36",

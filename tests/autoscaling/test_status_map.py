@@ -53,7 +53,7 @@ def test_what_is_cut_says_so_and_tells_no_wrong_size(form: str) -> None:
     ("text", "said"),
     [
         (None, 'no key "status"'),
-        ("a: [", "invalid YAML in line 1, perhaps cut"),
+        ("a: [", "invalid YAML in line 1, perhaps truncated"),
         ("just words", "not what the Cluster Autoscaler writes"),
         ("time: x\nnodeGroups: {a: 1}", "nodeGroups: expected array"),
         ("time: x\nnodeGroups: [1]", "nodeGroups[0]: Expected `object`, got `int`"),

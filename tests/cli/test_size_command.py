@@ -73,7 +73,7 @@ def test_ctrl_c_prints_the_best_so_far(
     run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     """After the first replay, of three nodes, which take all pods."""
-    whole, replays = NodeSets.find_waiting, list[int]()
+    whole, replays = NodeSets.find_pods_without_node, list[int]()
 
     def waiting(sets: NodeSets, counts: Any) -> Any:
         replays.append(1)
@@ -81,7 +81,7 @@ def test_ctrl_c_prints_the_best_so_far(
             raise KeyboardInterrupt
         return whole(sets, counts)
 
-    monkeypatch.setattr(NodeSets, "find_waiting", waiting)
+    monkeypatch.setattr(NodeSets, "find_pods_without_node", waiting)
     code, out, _ = run("size", *files, "--assume-complete", "-o", output)
     assert code == 130
     if output == "json":

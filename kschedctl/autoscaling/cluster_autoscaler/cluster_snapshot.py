@@ -34,7 +34,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 NO_NOMINATIONS = np.zeros(0, np.int64)
 
-OTHER_NODES = "the pod asks for other nodes by name"
+OTHER_NODES = "the pod requires other nodes by name"
 MAX_REMEMBERED = 10
 Hints = dict[str, Row]
 """Pod key -> the row where the pod was placed last."""
@@ -66,6 +66,18 @@ class _ExistingView(NamedTuple):
     """The view's row for each row of the universe, (M,), or NO_ROW for nodes that do not exist."""
 
 
+class _CachedFiltering(NamedTuple):
+    """The outcome of the last filtering, which holds for equal pods until the view changes."""
+
+    info_number: int
+    """Number of the pod's PodInfo."""
+    change_count: int
+    """Number of changes of the view at that time."""
+    pre_filter: PreFilterOutcome
+    outcome: FilterOutcome | None
+    """None if PreFilter rejected the pod."""
+
+
 class ClusterSnapshot:
     """The existing nodes in iteration order, with the pods on them.
 
@@ -80,7 +92,7 @@ class ClusterSnapshot:
         self._ordered: np.ndarray | None = None
         self._view: _ExistingView | None = None
         self._incoming: dict[int, PodInfo] = {}
-        self._last_filtering: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
+        self._last_filtering: _CachedFiltering | None = None
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
@@ -174,9 +186,7 @@ class ClusterSnapshot:
         self._on[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return the rejection of a pod by an existing node, or None if the node accepts the pod. Raises
-        PluginError.
-        """
+        """Return the rejection of a pod by an existing node, or None if the node accepts it. Raises PluginError."""
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
             return FilterRejection(pre_filter.plugin or "", pre_filter.status.reasons)
@@ -206,13 +216,11 @@ class ClusterSnapshot:
         if filtered.first[view_row] < 0:
             return ""
         plugin = filtered.order[filtered.first[view_row]]
-        rejections = (
-            rejection
-            for rejection in filtered.verdicts[plugin].rejections
-            if rejection.mask[view_row] and rejection.fact
-        )
-        facts = (rejection.fact(view_row) for rejection in rejections if rejection.fact)
-        texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
+        texts = []
+        for rejection in filtered.verdicts[plugin].rejections:
+            if rejection.mask[view_row] and rejection.fact:
+                fact = rejection.fact(view_row)
+                texts.append(fact if isinstance(fact, str) else describe_fact(fact))
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def try_to_place(self, position: Position, row: Row) -> FilterRejection | None:
@@ -240,6 +248,8 @@ class ClusterSnapshot:
         fitting_places = np.flatnonzero(fits)
         if not len(fitting_places):
             return None
+
+        # the first fitting node at or after the start, counted around the circle
         start = (self.cursor.last + 1) % len(existing_rows)
         steps = (fitting_places - start) % len(existing_rows)
         self.cursor.last = int(fitting_places[np.argmin(steps)])
@@ -277,20 +287,22 @@ class ClusterSnapshot:
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
-        """Run PreFilter and the filters for a pod, or return the last outcome if nothing has changed. Raises
-        PluginError.
+        """Run PreFilter and the filters for a pod, or return the last outcome if nothing has changed.
 
-        The filter outcome is None if PreFilter rejects the pod.
+        The filter outcome is None if PreFilter rejects the pod. Raises PluginError.
         """
         view, _ = self._get_current_view()
-        info = self._get_unplaced_info(position)
-        key = int(view.pods.info[position]), len(view.trail)
-        if self._last_filtering is None or self._last_filtering[0] != key:
+        info_number = int(view.pods.info[position])
+        change_count = len(view.trail)
+        last = self._last_filtering
+        if last is None or (last.info_number, last.change_count) != (info_number, change_count):
+            info = self._get_unplaced_info(position)
             pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
-            rejected = pre_filter.status.rejected
-            outcome = None if rejected else Filtering.from_framework(self.framework, pre_filter, info, view).judge()
-            self._last_filtering = key, pre_filter, outcome
-        return self._last_filtering[1], self._last_filtering[2]
+            outcome = None
+            if not pre_filter.status.rejected:
+                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).judge()
+            last = self._last_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
+        return last.pre_filter, last.outcome
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
         """Return the pod's PodInfo, without a node name."""
@@ -299,8 +311,8 @@ class ClusterSnapshot:
         if not info.spec.node_name:
             return info
         if number not in self._incoming:
-            again = len(self.universe.pods.infos) + number
-            self._incoming[number] = PodInfo(recreate_pod(info.pod), info.options, again, info.alike)
+            new_number = len(self.universe.pods.infos) + number  # beyond the numbers of all others
+            self._incoming[number] = PodInfo(recreate_pod(info.pod), info.options, new_number, info.alike)
         return self._incoming[number]
 
 
@@ -320,7 +332,7 @@ def place_pods(
     unplaceable = _UnplaceablePods()
     placed: dict[str, Row] = {}
     for pod, position in pods:
-        row = _place_by_hint(snapshot, pod, position, acceptable, hints)
+        row = _place_on_hinted_node(snapshot, pod, position, acceptable, hints)
         if row is None and not unplaceable.contains_similar(pod):
             row = snapshot.place_anywhere(position, acceptable)
             if row is None:
@@ -334,14 +346,17 @@ def place_pods(
     return placed
 
 
-def _place_by_hint(
+def _place_on_hinted_node(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
     """Place the pod on the node of its hint, or return None if there is no hint or the node rejects the pod."""
     row = hints.get(pod.key) if hints else None
-    if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
+    if row is None or row not in snapshot.order:
         return None
-    return row if snapshot.try_to_place(position, row) is None else None
+    if acceptable is not None and not acceptable[row]:
+        return None
+    rejection = snapshot.try_to_place(position, row)
+    return row if rejection is None else None
 
 
 class _UnplaceablePods:

@@ -97,24 +97,26 @@ class Drainability:
     def _find_controller_problem(self, pod: Pod) -> str:
         """Return why the pod's controller may fail to recreate it, or ""."""
         controller = get_controller(pod)
-        if not (self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
+        checks_controllers = self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods
+        if controller is None or not checks_controllers:
             return ""
+        # Only the controllers that upstream can look up are checked.
         if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""
         if controller.kind == "StatefulSet" and not controller.api_version.startswith("apps/"):
             return ""
+
         key = pod.metadata.namespace, controller.name
-        replicas_by_key = self._wanted_replicas[controller.kind]
+        replicas_by_key = self._desired_replicas[controller.kind]
         if key not in replicas_by_key:
             return CONTROLLER_NOT_FOUND
         replicas = replicas_by_key[key]
-        has_too_few = (
-            controller.kind in WITH_REPLICAS and replicas is not None and replicas < self.options.min_replica_count
-        )
-        return TOO_FEW_REPLICAS if has_too_few else ""
+        if controller.kind not in WITH_REPLICAS or replicas is None:
+            return ""
+        return TOO_FEW_REPLICAS if replicas < self.options.min_replica_count else ""
 
     @cached_property
-    def _wanted_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
+    def _desired_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
         """Kind -> (namespace, name) -> replicas in the controller's spec, or None if it states none."""
         return {
             kind: {
@@ -146,19 +148,17 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
-    deadline = (
-        parse_microseconds(pod.metadata.deletion_timestamp)
-        + ((GRACE if grace is None else grace) + EXTRA_GRACE) * 10**6
-    )
+    if grace is None:
+        grace = GRACE
+    deadline = parse_microseconds(pod.metadata.deletion_timestamp) + (grace + EXTRA_GRACE) * 10**6
     return deadline < now
 
 
 def _has_ended(pod: Pod) -> bool:
     """Return whether the pod has ended and its containers will not be restarted."""
-    phase, policy = pod.status.phase, pod.spec.restart_policy
-    if policy == "Never" and phase in ("Succeeded", "Failed"):
+    if pod.status.phase == "Failed":
         return True
-    return phase == "Failed" or (policy == "OnFailure" and phase == "Succeeded")
+    return pod.status.phase == "Succeeded" and pod.spec.restart_policy in ("Never", "OnFailure")
 
 
 def _has_unsafe_local_volume(pod: Pod) -> bool:

@@ -135,10 +135,10 @@ class Estimator:
         """Add a node like the template, with the template's pods. Rows are created several at a time."""
         if not self._spare_rows:
             count = max(ROWS_AT_ONCE, len(self.added))
-            names = [f"e-{self._created_count + number}" for number in range(count)]
-            self._spare_rows = self.snapshot.create_rows_like(
-                self.row, [copy_with_suffix(self.template, name) for name in names]
-            )[::-1]
+            suffixes = [f"e-{self._created_count + number}" for number in range(count)]
+            nodes = [copy_with_suffix(self.template, suffix) for suffix in suffixes]
+            rows = self.snapshot.create_rows_like(self.row, nodes)
+            self._spare_rows = rows[::-1]  # the next one last, to be popped
             self._created_count += count
         row = self._spare_rows.pop()
         for copy in self.snapshot.clone_pods(self._template_pods):

@@ -97,9 +97,10 @@ class Expanders:
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest priority, or all options if no priority applies.
+        """Return the options with the highest priority, or all options if no priority can be determined.
 
-        The priority of a group is the highest number with an expression that matches the group's name.
+        The priority of a group is the highest number with an expression that matches the group's name. Groups without
+        a match are dropped, unless no group has one.
         """
         if self.config_map is None:
             return options
@@ -109,30 +110,25 @@ class Expanders:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
         try:
-            numbers_by_group = {
-                option.group.id: [
-                    number for number, patterns in priorities.items() if matches_any(patterns, option.group.id)
-                ]
-                for option in options
-            }
+            priority_by_group = {option.group.id: find_priority(priorities, option.group.id) for option in options}
         except AbortedError:
             self.doubts.append(_describe_re2_need(priorities))
             return options
+
         best: list[Option] = []
-        highest = -1
+        highest = -1  # as upstream, which never chooses groups with a lower priority
         for option in options:
-            numbers = numbers_by_group[option.group.id]
-            if not numbers:
-                name = option.group.id
+            name = option.group.id
+            priority = priority_by_group[name]
+            if priority is None:
                 message = f"Priority expander: node group {name} not found in priority expander configuration."
                 self.events.append(
                     ("Warning", "PriorityConfigMapNotMatchedGroup", f"{message} The group won't be used.")
                 )
-                continue
-            if max(numbers) > highest:
-                best = []
-                highest = max(numbers)
-            if max(numbers) == highest:
+            elif priority > highest:
+                best = [option]
+                highest = priority
+            elif priority == highest:
                 best.append(option)
         if not best:
             message = (
@@ -151,7 +147,7 @@ def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
     named = ", ".join(f'"{pattern}"' for pattern in expressions) or "the expressions on such long names"
     return (
         f"the priority expander chooses by {named}, which only RE2 can run: install kschedctl[re2]; "
-        "any group that could grow may be the one that does"
+        "until then, any group that may grow counts as possible"
     )
 
 
@@ -192,6 +188,15 @@ def _validate_expression(number: int, pattern: str) -> None:
     except CelError as error:
         message = f"Can't compile regexp rule for priority {number} and rule {pattern}: {error}"
         raise ValueError(message) from None
+
+
+def find_priority(priorities: Mapping[int, Sequence[str]], group: str) -> int | None:
+    """Return the highest priority with an expression that matches the group's name, or None if none matches.
+
+    Raises AbortedError if an expression needs RE2.
+    """
+    matching = [number for number, patterns in priorities.items() if matches_any(patterns, group)]
+    return max(matching, default=None)
 
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:

@@ -20,7 +20,7 @@ READY = "Ready"
 UNLIMITED = 10_000
 """The maximum size of a node group whose limit is ignored."""
 LONG_AGO = "2000-01-01T00:00:00Z"
-UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
+UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE"
 
 
 class GrowingGroups:
@@ -83,10 +83,11 @@ class GrowingGroups:
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
         """Remember a group's new target size and nodes."""
-        before = self._groups[group]
-        present_nodes = before.get("nodes")
-        names = [*(present_nodes if isinstance(present_nodes, list) else []), *(node.metadata.name for node in nodes)]
-        self._groups[group] = {**before, "target": target, "nodes": names}
+        document = self._groups[group]
+        existing_names = document.get("nodes")
+        names = list(existing_names) if isinstance(existing_names, list) else []
+        names += [node.metadata.name for node in nodes]
+        self._groups[group] = {**document, "target": target, "nodes": names}
 
 
 def _mark_waiting_pods(cluster: Cluster) -> Cluster:

@@ -56,13 +56,12 @@ class ResourceTracker:
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
         """Return the resources whose limits ``count`` more nodes of the group would exceed."""
         amounts = self.get_node_amounts(group, node)
-        return tuple(
-            sorted(
-                name
-                for name, remaining in self.remaining.items()
-                if amounts.get(name, 0) * count > remaining and amounts.get(name, 0)
-            )
-        )
+        exceeded = [
+            name
+            for name, remaining in self.remaining.items()
+            if amounts.get(name) and amounts[name] * count > remaining
+        ]
+        return tuple(sorted(exceeded))
 
     def limit_node_count(self, group: str, node: Node, count: int) -> int:
         """Return how many of ``count`` more nodes of the group the limits allow."""

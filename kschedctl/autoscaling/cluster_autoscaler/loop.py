@@ -63,12 +63,15 @@ class AutoscalerLoop:
 
         ``increases`` are the numbers of nodes that unfinished scale-ups add to their groups.
         """
+        # templates of the groups
         moment = parse_microseconds(now)
         nodes = [process_node(node, options) for node in _sort_nodes(cluster)]
         lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
         templates = build_templates(
             groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
         )
+
+        # nodes that were requested but do not exist or have not started yet
         health = ClusterHealth.assess(groups, nodes, increases, moment)
         upcoming = health.count_upcoming() if health.cluster_is_healthy else {}
         not_started = frozenset(name for group in upcoming for name in health.list_not_started(group))
@@ -77,6 +80,8 @@ class AutoscalerLoop:
             for group, count in upcoming.items()
             for index in range(count)
         ]
+
+        # the snapshot of started and upcoming nodes
         started = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
         snapshot = ClusterSnapshot.from_cluster(
             _build_universe(cluster, nodes, [*templates.values(), *upcoming_nodes]),

@@ -34,7 +34,8 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     """Explain which node groups would grow for a pod that kube-scheduler has just rejected. Raises InputError."""
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
-    groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
+    groups = read_groups(node_groups.groups)
+    flags, faults = read_options(node_groups.options)
     run = run_loop(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active_scale_ups))
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
@@ -75,8 +76,10 @@ class _GroupVerdicts:
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
         """Yield the verdict of each node group."""
         for group in self._run.loop.groups.all:
-            takes = group.id in self._accepting_groups
-            yield PoolVerdict(group.id, True, "one more node takes it") if takes else self._build_rejection(group)
+            if group.id in self._accepting_groups:
+                yield PoolVerdict(group.id, True, "one more node takes it")
+            else:
+                yield self._build_rejection(group)
 
     def _build_rejection(self, group: AutoscaledGroup) -> PoolVerdict:
         """Build the verdict of a group that does not grow for the pod."""
@@ -97,7 +100,7 @@ class _GroupVerdicts:
         """Build the verdict of a group that may not grow, including whether its new node would accept the pod."""
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
-        template_answer = "one more node would take it" if figures is None else "nor would a node of it take it"
+        template_answer = "one more node would take it" if figures is None else "one more node would not take it either"
         return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=figures is None)
 
     def _explain_skipped(self, group: AutoscaledGroup) -> str:
@@ -106,7 +109,8 @@ class _GroupVerdicts:
         if reasons == (AT_MAXIMUM,):
             return f"at its maximum of {group.max:,}"
         if reasons == (BACKED_OFF,):
-            return f"in back-off after a failed scale-up{f': {group.back_off}' if group.back_off else ''}"
+            cause = f": {group.back_off}" if group.back_off else ""
+            return f"in back-off after a failed scale-up{cause}"
         if reasons == (NOT_READY,) and (group.unhealthy or not self._run.loop.health.is_healthy(group)):
             return "unhealthy"
         return "; ".join(reasons)
@@ -116,9 +120,7 @@ class _GroupVerdicts:
 
 
 def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return the autoscaler's last event about the pod and whether it agrees with the replay, or None if there is
-    none.
-    """
+    """Return the autoscaler's last event about the pod and whether the replay agrees, or None if there is none."""
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
         return None

@@ -181,14 +181,16 @@ class ClusterHealth:
         """Return whether enough of the nodes that the group should have are ready."""
         expected = group.target - self.increases.get(group.id, 0)
         state = self.by_group.get(group.id)
-        if state is None:
+        if state is None:  # without any node, the group is healthy if it should not have one yet
             return group.target == 0 or (expected == 0 and group.target > 0)
         return not _are_too_many_unready(max(expected - len(state.ready), 0), state.registered)
 
     def count_upcoming(self) -> dict[str, int]:
         """Return how many requested nodes of each group do not exist yet. Complete groups are left out."""
-        missing = {group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases}
-        return {name: number for name, number in missing.items() if number > 0}
+        missing_counts = {
+            group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases
+        }
+        return {group: count for group, count in missing_counts.items() if count > 0}
 
     def list_not_started(self, group: str) -> list[str]:
         """Return the names of the group's existing nodes that have not become ready yet."""

@@ -84,6 +84,7 @@ class RemovalSimulator:
 
         The move is undone if one does not fit or if ``keep`` is not set.
         """
+        # The taint only matters to spread constraints that honor taints, so the fork is avoided otherwise.
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
         for position in all_positions:
             snapshot.take_pod(position)

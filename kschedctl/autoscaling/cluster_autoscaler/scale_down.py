@@ -77,10 +77,10 @@ def scale_down(
 
     scale_up_run = run_loop(loop)
     if not scale_up_run.begun:
-        return replace(_build_report(scale_up_run, None, removal_by_node), faults=faults)
+        return replace(_build_scale_down_report(scale_up_run, None, removal_by_node), faults=faults)
     plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in scale_up_run.increases})
     plan.plan_removals()
-    return replace(_build_report(scale_up_run, plan, removal_by_node), kept=blocking_pods, faults=faults)
+    return replace(_build_scale_down_report(scale_up_run, plan, removal_by_node), kept=blocking_pods, faults=faults)
 
 
 @dataclass(eq=False)
@@ -134,9 +134,11 @@ class ScaleDownPlan:
 
     def _find_candidates(self) -> list[Node]:
         """Return the nodes of groups above their minimum size, empty nodes first."""
-        nodes = [
-            node for node in self._list_started_nodes() if (g := self.find_group(node)) and self.targets[g.id] > g.min
-        ]
+        nodes = []
+        for node in self._list_started_nodes():
+            group = self.find_group(node)
+            if group and self.targets[group.id] > group.min:
+                nodes.append(node)
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
@@ -183,12 +185,14 @@ class ScaleDownPlan:
 
     def _get_threshold(self, node: Node, group: AutoscaledGroup) -> float:
         """Return the highest utilization at which a node of the group may be removed."""
-        options, group_options = self.loop.options, group.options
+        options = self.loop.options
         if has_gpu_label(node, options):
-            threshold = group_options.scale_down_gpu_utilization_threshold
-            return options.scale_down_gpu_utilization_threshold if threshold is None else threshold
-        threshold = group_options.scale_down_utilization_threshold
-        return options.scale_down_utilization_threshold if threshold is None else threshold
+            group_threshold = group.options.scale_down_gpu_utilization_threshold
+            threshold = options.scale_down_gpu_utilization_threshold
+        else:
+            group_threshold = group.options.scale_down_utilization_threshold
+            threshold = options.scale_down_utilization_threshold
+        return threshold if group_threshold is None else group_threshold
 
     # -- trial removals -------------------------------------------------------------------------------------------
 
@@ -283,8 +287,9 @@ class ScaleDownPlan:
         return "NotUnneededLongEnough" if ready else "NotUnreadyLongEnough"
 
     def _sort_atomic_groups(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes with those of atomic groups last. Atomic groups that cannot be removed as a whole are
-        left out.
+        """Return the nodes with those of atomic groups last.
+
+        Atomic groups that cannot be removed as a whole are left out, and the reason is recorded.
         """
         ordered: list[Node] = []
         atomic: dict[str, list[Node]] = {}
@@ -295,7 +300,8 @@ class ScaleDownPlan:
             else:
                 ordered.append(node)
         for name, members in atomic.items():
-            if len(members) in (self.targets[name], self._count_registered(name)):
+            is_complete = len(members) in (self.targets[name], self._count_registered(name))
+            if is_complete:
                 ordered += members
             else:
                 self.reasons.update({node.metadata.name: "AtomicScaleDownFailed" for node in members})
@@ -303,7 +309,8 @@ class ScaleDownPlan:
 
     def _count_registered(self, group: str) -> int:
         """Return the number of existing nodes in a group."""
-        return sum(1 for node in self.loop.nodes if (g := self.find_group(node)) and g.id == group)
+        groups = (self.find_group(node) for node in self.loop.nodes)
+        return sum(1 for node_group in groups if node_group and node_group.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
         """Return whether the node's removal has to wait for pods to end. Record the reason if it has to."""
@@ -315,19 +322,24 @@ class ScaleDownPlan:
     def _limit_parallelism(self) -> RemovedNodes:
         """Return the nodes to remove now within the allowed parallelism, atomic groups first."""
         options = self.loop.options
-        remaining, remaining_drains = options.max_scale_down_parallelism, options.max_drain_parallelism
+        remaining = options.max_scale_down_parallelism
+        remaining_drains = options.max_drain_parallelism
         empty = self._group_names_by_node_group(self.to_delete.empty)
         drain = self._group_names_by_node_group(self.to_delete.drain)
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
-        may_exceed = True  # as upstream, the first atomic group may exceed the limits
+
+        # Atomic groups are taken as a whole. As upstream, the first may exceed what remains, but not what is used up.
+        may_exceed = True
         atomic_groups = [name for name in dict.fromkeys((*empty, *drain)) if self._is_atomic_group(name)]
         for name in atomic_groups:
-            empty_nodes, drained_nodes = empty.pop(name, []), drain.pop(name, [])
+            empty_nodes = empty.pop(name, [])
+            drained_nodes = drain.pop(name, [])
             if not empty_nodes:
                 remaining_drains = min(remaining, remaining_drains)
-            too_many = remaining < len(empty_nodes) + len(drained_nodes) or remaining_drains < len(drained_nodes)
-            if too_many and (remaining <= 0 or (drained_nodes and remaining_drains <= 0) or not may_exceed):
+            exceeds = remaining < len(empty_nodes) + len(drained_nodes) or remaining_drains < len(drained_nodes)
+            is_used_up = remaining <= 0 or (bool(drained_nodes) and remaining_drains <= 0)
+            if exceeds and (is_used_up or not may_exceed):
                 break
             chosen_empty += empty_nodes
             chosen_drained += drained_nodes
@@ -337,10 +349,14 @@ class ScaleDownPlan:
         for name in atomic_groups:
             empty.pop(name, None)
             drain.pop(name, None)
-        singles = [name for names in empty.values() for name in names][: max(remaining, 0)]
-        remaining -= len(singles)
-        drained = [name for names in drain.values() for name in names][: max(min(remaining, remaining_drains), 0)]
-        return RemovedNodes((*chosen_empty, *singles), (*chosen_drained, *drained))
+
+        # Nodes of other groups are taken one by one, empty ones first.
+        single_empty = [name for names in empty.values() for name in names]
+        chosen_empty += single_empty[: max(remaining, 0)]
+        remaining -= min(len(single_empty), max(remaining, 0))
+        single_drained = [name for names in drain.values() for name in names]
+        chosen_drained += single_drained[: max(min(remaining, remaining_drains), 0)]
+        return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Group names of nodes by their node group."""
@@ -362,14 +378,20 @@ def is_being_deleted(node: Node, now: int) -> bool:
     return False
 
 
-def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
-    """Build the report of the loop."""
+def _build_scale_down_report(
+    scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]
+) -> ScaleDown:
+    """Build the report of the loop's scale-up and plan. Without a plan, it has only the scale-up.
+
+    ``alone`` has the trial removal of each node by itself, by node name.
+    """
     growth = scale_up_run.build_report()
     report = ScaleDown(
         growth.unschedulable, growth.filtered_out, growth.upcoming, growth.cluster_healthy, increases=growth.increases
     )
     if plan is None:
         return report
+    marked_since = {node.metadata.name: _find_marked_since(node) for node in plan.unneeded}
     return replace(
         report,
         planned=True,
@@ -377,7 +399,7 @@ def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: M
         unneeded=tuple(node.metadata.name for node in plan.unneeded),
         to_delete=plan.to_delete,
         deleted_now=plan.deleted_now,
-        marked_since={node.metadata.name: since for node in plan.unneeded if (since := _find_marked_since(node))},
+        marked_since={name: since for name, since in marked_since.items() if since},
         nodes={node.metadata.name: _build_node_report(plan, node, alone) for node in plan.loop.nodes},
     )
 
@@ -387,25 +409,26 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
     name = node.metadata.name
     group = plan.find_group(node)
     removal = plan.removals.get(name)
-    names = plan.loop.snapshot.universe.nodes.names
-    unneeded = removal is not None and not removal.reason
-    candidate = any(candidate.metadata.name == name for candidate in plan.candidates)
-    if not candidate:
+    node_names = plan.loop.snapshot.universe.nodes.names
+    is_candidate = any(candidate.metadata.name == name for candidate in plan.candidates)
+    moves = {}
+    if not is_candidate:
         state = NOT_CANDIDATE
-    elif unneeded:
+    elif removal is not None and not removal.reason:
         state = UNNEEDED
+        moves = {pod: node_names[row] for pod, row in removal.placed.items()}
     elif name in plan.reasons:
         state = UNREMOVABLE
     else:
         state = NOT_EVALUATED
     return NodeRemoval(
         group.id if group else "",
-        candidate,
+        is_candidate,
         state,
         reason=plan.reasons.get(name),
         blocking_pod=build_blocking_pod_report(removal) if removal else None,
         utilization=plan.utilization.get(name),
-        moves={pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
+        moves=moves,
         alone=alone.get(name),
     )
 

@@ -46,7 +46,7 @@ MAX_DETAILED = 50
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
-UNKNOWN_TEMPLATE = "what a new node of it would be is not known"
+UNKNOWN_TEMPLATE = "the template of its new nodes is not known"
 """Our own reason, which upstream does not have because the autoscaler knows the template."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"
@@ -215,7 +215,8 @@ class ScaleUpRun:
 
     def _find_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return why a group may not grow, or ""."""
-        loop, count = self.loop, 1
+        loop = self.loop
+        count = 1
         if group.unhealthy or not loop.health.is_healthy(group):
             return NOT_READY
         if group.back_off is not None:
@@ -250,11 +251,14 @@ class ScaleUpRun:
         Similar pods share the figures. At most MAX_DETAILED kinds of pods are included.
         """
         details: dict[str, dict[str, str]] = {}
-        for pods in [pods for pods in self.groups if not pods.accepting_groups][:MAX_DETAILED]:
-            with_template = [group for group in pods.rejections if group in self.loop.templates]
-            figures = {
-                group: text for group in with_template if (text := self.describe_template_rejection(pods.first, group))
-            }
+        unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
+        for pods in unaccepted[:MAX_DETAILED]:
+            figures = {}
+            for group in pods.rejections:
+                if group in self.loop.templates:
+                    text = self.describe_template_rejection(pods.first, group)
+                    if text:
+                        figures[group] = text
             details |= dict.fromkeys(list_keys(pods.pods), figures)
         return details
 
@@ -284,9 +288,7 @@ class ScaleUpRun:
     # -- options --------------------------------------------------------------------------------------------------
 
     def _build_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if it would not help any
-        pod.
-        """
+        """Build the option to grow a group for the pods that it accepts, or return None if that helps no pod."""
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -307,12 +309,15 @@ class ScaleUpRun:
     def _compute_max_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
         """Return the maximum number of nodes that an estimate may add, or None if it is unlimited."""
         options = self.loop.options
+        limits = []
+        if options.max_nodes_per_scale_up:
+            limits.append(options.max_nodes_per_scale_up)
         headroom = sum(max(group.headroom, 0) for group in (group, *similar))
-        limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
-        limits += [headroom] if headroom else []
+        if headroom:
+            limits.append(headroom)
         if options.max_nodes_total > 0:
             limits.append(max(options.max_nodes_total - len(self.loop.snapshot.order), 0))
-        return min(limits) if limits else None
+        return min(limits, default=None)
 
     def _find_similar_groups(
         self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]

@@ -59,12 +59,8 @@ def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) ->
     if capacity_a.keys() != capacity_b.keys():
         return False
     for name in capacity_a:
-        is_near = (
-            _are_near(capacity_a[name], capacity_b[name], MEMORY_RATIO)
-            if name == "memory"
-            else capacity_a[name] == capacity_b[name]
-        )
-        if not is_near:
+        allowed_ratio = MEMORY_RATIO if name == "memory" else 0.0
+        if not _are_near(capacity_a[name], capacity_b[name], allowed_ratio):
             return False
     allocatable_a, allocatable_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
     if not _are_all_near(allocatable_a, allocatable_b, ALLOCATABLE_RATIO):

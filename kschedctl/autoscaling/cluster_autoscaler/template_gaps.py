@@ -69,12 +69,14 @@ class TemplateLack:
         """Return the tags or annotations that declare the missing labels and resources to the provider."""
         if provider is Provider.CLUSTER_API:
             prefix = "capacity.cluster-autoscaler.kubernetes.io"
-            labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
-            gpus = [(f"gpu-type={name}", f"gpu-count={amount}") for name, amount in self.resources.items()]
-            return (
-                *((f"annotation {prefix}/labels={labels}",) if labels else ()),
-                *(f"annotation {prefix}/{setting}" for pair in gpus for setting in pair),
-            )
+            settings = []
+            if self.labels:
+                labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
+                settings.append(f"annotation {prefix}/labels={labels}")
+            for name, amount in self.resources.items():
+                settings.append(f"annotation {prefix}/gpu-type={name}")
+                settings.append(f"annotation {prefix}/gpu-count={amount}")
+            return tuple(settings)
         if provider is Provider.AZURE:
             prefix, separator = "k8s.io_cluster-autoscaler_node-template_", "_"
             names = {name: name.replace("/", "_") for name in (*self.labels, *self.resources)}
@@ -164,7 +166,7 @@ def _is_zero(quantity: str | float | None) -> bool:
 
 
 def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield the labels that each required node affinity term and the node selector ask for together.
+    """Yield the labels that each required node affinity term and the node selector require together.
 
     Each label is mapped to its allowed values. An empty tuple allows any value.
     """

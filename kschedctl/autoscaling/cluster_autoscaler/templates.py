@@ -56,21 +56,21 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
     poor_examples = _find_first_node_of_groups(groups, (node for node in nodes if not is_good[node.metadata.name]))
     templates: dict[str, NodeTemplate] = {}
     for group in groups.all:
-        if example := examples.get(group.id) or (poor_examples.get(group.id) if group.template is None else None):
-            templates[group.id] = _build_template_from_node(group, example, sources)
+        if group.id in examples:
+            templates[group.id] = _build_template_from_node(group, examples[group.id], sources)
         elif group.template is not None:
-            templates[group.id] = _build_from_cloud(group, group.template, sources)
+            templates[group.id] = _build_template_from_cloud(group, group.template, sources)
+        elif group.id in poor_examples:
+            templates[group.id] = _build_template_from_node(group, poor_examples[group.id], sources)
     return templates
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node is a good example of its group: ready for some time, schedulable and not being
-    deleted.
-    """
-    state = node_facts.get_readiness(node)
-    stable = state.since + node_facts.STABLE_AFTER < now
+    """Return whether the node represents its group well: it is ready for some time, schedulable and stays."""
+    readiness = node_facts.get_readiness(node)
+    is_stable = readiness.since + node_facts.STABLE_AFTER < now
     is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
-    return state.ready and stable and not node.spec.unschedulable and not is_being_deleted
+    return readiness.ready and is_stable and not node.spec.unschedulable and not is_being_deleted
 
 
 def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
@@ -102,7 +102,7 @@ def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: Templ
     return NodeTemplate(template_node, tuple(_iter_pod_copies(template_node, [*kept_pods, *added_pods])))
 
 
-def _build_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
+def _build_template_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
     """Build a template from the cloud provider's node, with the provider's and the DaemonSets' pods."""
     fresh = _build_fresh_node(group, node, sources.options)
     pods = tuple(_iter_pod_copies(fresh, (*group.template_pods, *iter_daemon_pods(fresh, sources.daemon_sets))))

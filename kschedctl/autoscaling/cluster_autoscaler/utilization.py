@@ -41,7 +41,10 @@ class UtilizationRules(NamedTuple):
 def compute_utilization(
     node: Node, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules, options: AutoscalerOptions
 ) -> Utilization | None:
-    """Compute a node's utilization by the requests of its pods, or return None if it offers no CPU or memory."""
+    """Compute a node's utilization from its pods' requests: of the GPU on GPU nodes, else the higher of CPU and memory.
+
+    Return None if a node without GPUs offers no CPU or no memory.
+    """
     pods = list(pods)
     allocatable = node_facts.get_allocatable(node)
     if has_gpu_label(node, options):
@@ -61,7 +64,10 @@ def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
 def _compute_share(
     name: str, allocatable: Requested, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules
 ) -> float | None:
-    """Return the share of a resource that pods request, or None if the node does not offer the resource."""
+    """Return the share of a resource that pods request, or None if the node does not offer the resource.
+
+    The requests of pods that the rules skip are subtracted from the available amount.
+    """
     available = allocatable.get(name, 0)
     requested = 0
     if not available:

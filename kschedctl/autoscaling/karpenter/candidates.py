@@ -47,10 +47,12 @@ class NodeCandidate:
 
     @property
     def name(self) -> str:
+        """The name of the node."""
         return self.state.name
 
     @property
     def capacity_type(self) -> str:
+        """The capacity type in the node's labels, or ""."""
         return self.state.labels.get(CAPACITY_TYPE, "")
 
     @property
@@ -85,6 +87,7 @@ class CandidateSearch:
 
     @cached_property
     def pools(self) -> dict[str, NodePool]:
+        """Name -> NodePool."""
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
     def find_candidates(self) -> list[NodeCandidate]:

@@ -49,6 +49,7 @@ class ExistingColumns:
 
     @cached_property
     def states(self) -> list[StateNode]:
+        """The nodes as Karpenter tracks them."""
         return [node.state for node in self.existing]
 
     @cached_property

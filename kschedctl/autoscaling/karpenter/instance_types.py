@@ -75,10 +75,12 @@ class Offering:
 
     @property
     def zone(self) -> str:
+        """The zone, or "" for an offering without zones."""
         return self.requirements.label(ZONE).any()
 
     @property
     def capacity_type(self) -> str:
+        """The capacity type, such as spot."""
         return self.requirements.label(CAPACITY_TYPE).any()
 
     @property

@@ -36,10 +36,12 @@ class KarpenterOptions(Struct, frozen=True):
 
     @property
     def ignores_preferences(self) -> bool:
+        """Whether soft constraints of pods are ignored."""
         return self.preference_policy == "Ignore"
 
     @property
     def relaxes_min_values(self) -> bool:
+        """Whether minValues that cannot be met are lowered."""
         return self.min_values_policy == "BestEffort"
 
 

@@ -152,18 +152,22 @@ class KarpenterSetting:
 
     @cached_property
     def nodes(self) -> list[StateNode]:
+        """The nodes and NodeClaims that Karpenter tracks."""
         return build_state_nodes(self.cluster)
 
     @cached_property
     def volumes(self) -> Volumes:
+        """The cluster's volumes, claims and StorageClasses."""
         return Volumes(self.cluster)
 
     @cached_property
     def limits(self) -> EvictionLimits:
+        """The limits that PodDisruptionBudgets set on evictions."""
         return EvictionLimits(self.cluster.pod_disruption_budgets, self.cluster.pods, self.now)
 
     @cached_property
     def daemon_pods(self) -> list[Pod]:
+        """A pod for each DaemonSet."""
         return get_daemonset_pods(self.cluster)
 
     @cached_property
@@ -183,10 +187,12 @@ class KarpenterSetting:
 
     @cached_property
     def node_classes(self) -> NodeClasses:
+        """The node classes of the cluster."""
         return NodeClasses(self.cluster)
 
     @cached_property
     def _pools(self) -> dict[str, NodePool]:
+        """Name -> NodePool, including pools that take no part."""
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
     def get_columns(self, pool: str) -> TypeColumns:
@@ -209,14 +215,17 @@ class KarpenterSetting:
 
     @cached_property
     def pools(self) -> UsablePools:
+        """The NodePools that take part in scheduling."""
         return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:
+        """The cached numbers of nodes and pods in each topology domain."""
         return DomainTallies(self.nodes)
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
+        """Namespace -> its labels. The default namespace always exists."""
         return {"default": {}} | {
             namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces
         }
@@ -239,6 +248,7 @@ class KarpenterSetting:
 
     @cached_property
     def pods_of_deleting_nodes(self) -> list[Pod]:
+        """All pods on nodes that are being deleted."""
         return [pod for node in self.nodes if node.deleting for pod in node.bound]
 
     @cached_property
@@ -350,6 +360,7 @@ class KarpenterSetting:
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
+        """Reservation -> its capacity."""
         return compute_reservation_capacity(
             instance_type for columns in self._columns.values() for instance_type in columns.types
         )

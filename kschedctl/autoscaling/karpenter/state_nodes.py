@@ -76,7 +76,7 @@ class StateNode:
         return not self.managed or _has_true_label(self.node, INITIALIZED)
 
     @cached_property
-    def _source(self) -> Node | NodeClaim:
+    def _metadata_source(self) -> Node | NodeClaim:
         """The object that supplies name and labels: the NodeClaim until the node has registered, then the Node."""
         if self.node is not None and (self.claim is None or self.registered):
             return self.node
@@ -85,11 +85,13 @@ class StateNode:
 
     @property
     def name(self) -> str:
-        return self._source.metadata.name
+        """The name of the Node, or that of the NodeClaim until the node has registered."""
+        return self._metadata_source.metadata.name
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return self._source.metadata.labels
+        """The labels of the Node, or those of the NodeClaim until the node has registered."""
+        return self._metadata_source.metadata.labels
 
     @cached_property
     def own_labels(self) -> Requirements:
@@ -98,14 +100,17 @@ class StateNode:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return self._source.metadata.annotations
+        """The annotations of the Node, or those of the NodeClaim until the node has registered."""
+        return self._metadata_source.metadata.annotations
 
     @property
     def hostname(self) -> str:
+        """The hostname label, or else the name."""
         return self.labels.get(HOSTNAME) or self.name
 
     @property
     def pool(self) -> str:
+        """The name of the node's NodePool, or ""."""
         return self.labels.get(NODE_POOL, "")
 
     @cached_property

@@ -35,10 +35,12 @@ class ClaimTemplate:
 
     @property
     def name(self) -> str:
+        """The name of the pool."""
         return self.pool.metadata.name
 
     @property
     def taints(self) -> tuple[Taint, ...]:
+        """The taints of the pool's nodes."""
         return self.pool.spec.template.spec.taints
 
 

@@ -49,14 +49,17 @@ class Volumes:
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaim]:
+        """The claims by ``namespace/name``."""
         return {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self.cluster.persistent_volume_claims}
 
     @cached_property
     def volumes(self) -> dict[str, PersistentVolume]:
+        """The volumes by name."""
         return {volume.metadata.name: volume for volume in self.cluster.persistent_volumes}
 
     @cached_property
     def classes(self) -> dict[str, StorageClass]:
+        """The StorageClasses by name."""
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def describe_fault(self, pod: Pod) -> str:

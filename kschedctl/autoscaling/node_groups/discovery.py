@@ -183,18 +183,20 @@ class _GroupMerger:
         for group in status.groups:
             if group.scale_up == IN_PROGRESS and group.target > group.registered:
                 self.active[group.name] = group.target - group.registered
-        documents = [
-            {
+        documents = []
+        for group in status.groups:
+            document: dict[str, object] = {
                 **by_machines.get(group.name, {}),
                 "id": group.name,
                 "min": group.min,
                 "max": group.max,
                 "target": group.target,
-                **({"backOff": group.backoff_reason} if group.scale_up == BACKOFF else {}),
-                **({"unhealthy": True} if UNHEALTHY in (group.scale_up, group.health) else {}),
             }
-            for group in status.groups
-        ]
+            if group.scale_up == BACKOFF:
+                document["backOff"] = group.backoff_reason
+            if UNHEALTHY in (group.scale_up, group.health):
+                document["unhealthy"] = True
+            documents.append(document)
         yield from self._iter_groups_with_nodes(documents, {group.name: group.registered for group in status.groups})
 
     def _iter_groups_with_nodes(
@@ -215,21 +217,24 @@ class _GroupMerger:
             if registered_count != assigned_count:
                 registered_nodes = counted(registered_count, "node")
                 self.doubts.append(
-                    f"{name}: the autoscaler counts {registered_nodes}, of which {assigned_count} can be told"
+                    f"{name}: the autoscaler counts {registered_nodes}; {assigned_count} could be identified"
                 )
             yield self._mark_unknown_template({"target": assigned_count, **group, "nodes": nodes})
 
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
-        """Mark the group's template as unknown if the group has neither nodes nor a template, and return the group."""
+        """Return the group with its template marked as unknown if it has neither nodes nor a template."""
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}
-        return group if "template" in group else {**group, UNKNOWN: True}
+        if "template" in group:  # an empty template says that there is none
+            return group
+        return {**group, UNKNOWN: True}
 
     def _record_unsure_nodes(self, unsure: Mapping[str, Iterable[str]]) -> None:
         """Record a doubt about nodes that could belong to several groups."""
-        for node, groups in list(unsure.items())[:1]:
+        if unsure:
+            node, groups = next(iter(unsure.items()))
             more = f" (and {counted(len(unsure) - 1, 'more node')})" if len(unsure) > 1 else ""
-            self.doubts.append(f"node {node}{more} could be of {first_few(tuple(groups))}")
+            self.doubts.append(f"node {node}{more} may belong to any of {first_few(tuple(groups))}")
 
 
 def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:

@@ -104,23 +104,30 @@ def read_flags(instance: AutoscalerInstance | None) -> Flags:
     for name, values in flag_values.items():
         try:
             if name in OPTIONS:
-                options[OPTIONS[name][0]] = OPTIONS[name][1](values)
+                option, parse_values = OPTIONS[name]
+                options[option] = parse_values(values)
             elif name == "nodes":
                 groups += map(_parse_group, values)
         except ValueError:
-            faults.append(f"{instance.where if instance else ''}: --{name}={values[-1]}: not what the flag takes")
-    startup = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
+            where = instance.where if instance else ""
+            faults.append(f"{where}: --{name}={values[-1]}: invalid value")
+    startup_taints = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
     limits = dict(_iter_limits(flag_values, faults))
-    options |= {"startupTaints": startup} if startup else {}
-    options |= {"resourceLimits": limits} if limits else {}
+    if startup_taints:
+        options["startupTaints"] = startup_taints
+    if limits:
+        options["resourceLimits"] = limits
     waits = {name: flag_values[name][-1] if name in flag_values else default for name, default in WAIT_FLAGS.items()}
     return Flags(options, tuple(groups), tuple(faults), waits)
 
 
 def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
     """Return the minor version of the instance, such as 31 for ``v1.31.2``, or None if its version is unknown."""
-    parts = instance.version.removeprefix("v").split(".") if instance else []
-    return int(parts[1]) if len(parts) > 1 and parts[0] == "1" and parts[1].isdecimal() else None
+    if instance is None:
+        return None
+    major, _, rest = instance.version.removeprefix("v").partition(".")
+    minor = rest.partition(".")[0]
+    return int(minor) if major == "1" and minor.isdecimal() else None
 
 
 def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
@@ -139,12 +146,16 @@ def _parse_group(text: str) -> JsonObject:
 
 def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
     """Yield the cluster-wide limits on CPU cores, memory bytes and GPUs. Add invalid values to ``faults``."""
-    texts = [("cpu", text, 1) for text in flags.get("cores-total", ())[-1:]]
-    texts += [("memory", text, GIB) for text in flags.get("memory-total", ())[-1:]]
-    texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in flags.get("gpu-total", ())]
-    for resource, text, unit in texts:
+    limit_texts: list[tuple[str, str]] = []
+    limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]
+    limit_texts += [("memory", text) for text in flags.get("memory-total", ())[-1:]]
+    for text in flags.get("gpu-total", ()):
+        gpu_type, _, limits = text.partition(":")
+        limit_texts.append((gpu_type, limits))
+    for resource, text in limit_texts:
+        unit = GIB if resource == "memory" else 1
         least, colon, most = text.partition(":")
         if colon and least.isdecimal() and most.isdecimal():
             yield resource, {"min": int(least) * unit, "max": int(most) * unit}
         else:
-            faults.append(f"limit of {resource}: {text}: want MIN:MAX")
+            faults.append(f"limit of {resource}: {text}: expected MIN:MAX")

@@ -89,10 +89,14 @@ def _build_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequen
     """Build the node group of an object. Raises ValueError."""
     template = _build_template(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
-    options = {OPTIONS[key]: value for key, value in _iter_options(owner.metadata) if key in OPTIONS}
-    group = {"id": name, "min": limits[0], "max": limits[1], "target": target, "nodes": list(nodes)}
-    template_fields = {"template": template, "templatePods": [KUBE_PROXY]} if template else {}
-    return {**group, **template_fields, **({"options": options} if options else {})}
+    least, most = limits
+    group: dict[str, object] = {"id": name, "min": least, "max": most, "target": target, "nodes": list(nodes)}
+    if template:
+        group |= {"template": template, "templatePods": [KUBE_PROXY]}
+    options = {OPTIONS[key]: value for key, value in _iter_options(owner.metadata)}
+    if options:
+        group["options"] = options
+    return group
 
 
 def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
@@ -109,13 +113,9 @@ def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     """Return the names of each group's nodes, from machines or else from the nodes' owner annotations."""
     by_group: dict[str, list[str]] = {}
-    group_of_set: dict[tuple[str, str], str] = {}
-    for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
-        deployment = _get_owner_name(machine_set.metadata, "MachineDeployment")
-        kind, name = ("MachineDeployment", deployment) if deployment else ("MachineSet", machine_set.metadata.name)
-        group_of_set[machine_set.metadata.namespace, machine_set.metadata.name] = (
-            f"{kind}/{machine_set.metadata.namespace}/{name}"
-        )
+    group_of_set = _map_groups_by_machine_set(cluster)
+
+    # nodes that MachinePools and Machines refer to
     for pool in cluster.machine_pools:
         group_id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
         by_group[group_id] = [reference.name for reference in pool.status.node_refs if reference.name]
@@ -125,12 +125,27 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
         if group and machine.status.node_ref and machine.status.node_ref.name not in assigned:
             by_group.setdefault(group, []).append(machine.status.node_ref.name)
             assigned.add(machine.status.node_ref.name)
+
+    # nodes with an annotation that names their MachineSet
     by_name = {name: group for (_, name), group in group_of_set.items()}
     for node in cluster.nodes:
         group = by_name.get(node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", ""), "")
         if group and node.metadata.name not in assigned:
             by_group.setdefault(group, []).append(node.metadata.name)
     return by_group
+
+
+def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
+    """Return the group of each MachineSet by namespace and name: its MachineDeployment, or the MachineSet itself."""
+    group_of_set: dict[tuple[str, str], str] = {}
+    for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
+        namespace, name = machine_set.metadata.namespace, machine_set.metadata.name
+        deployment = _get_owner_name(machine_set.metadata, "MachineDeployment")
+        if deployment:
+            group_of_set[namespace, name] = f"MachineDeployment/{namespace}/{deployment}"
+        else:
+            group_of_set[namespace, name] = f"MachineSet/{namespace}/{name}"
+    return group_of_set
 
 
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:

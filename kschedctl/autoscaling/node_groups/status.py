@@ -17,7 +17,7 @@ from kschedctl.api.objects import ConfigMap, Struct
 
 BACKOFF, UNHEALTHY, IN_PROGRESS = "Backoff", "Unhealthy", "InProgress"
 KEY = "status"
-NO_GROUPS = "no node groups: cut, or the autoscaler has none"
+NO_GROUPS = "no node groups: truncated, or the autoscaler has none"
 _GROUP = re.compile(r"^  Name:[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 _HEALTH = re.compile(
     r"^  Health:[ \t]+(\w+) \(ready=(\d+) .*?registered=(\d+) .*?cloudProviderTarget=(\d+)"
@@ -106,7 +106,7 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
-        return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps cut",))
+        return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps truncated",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
     time = str(document.get("time") or "")
@@ -127,7 +127,9 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
 
 def _quote_name(group: object) -> object:
     """Return the group with its name as a string, because YAML reads some names as numbers."""
-    return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
+    if not isinstance(group, dict) or "name" not in group:
+        return group
+    return {**group, "name": str(group["name"])}
 
 
 def _build_group_status(group: _Group) -> NodeGroupStatus:

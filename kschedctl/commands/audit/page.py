@@ -63,8 +63,8 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 def build_audit_page(report: Audit, style: Style) -> Page:
     """Build the page of an audit: headline, table of the sections, then each section.
 
-    If there are many sections, they are shown briefly: sound ones appear only in the table and in plots, and the others
-    without their evidence.
+    If there are many sections and the output is narrow, sound sections appear only in the table and in plots, and the
+    others are shown without their evidence.
     """
     page: list[Block] = [
         paragraph(Marked(report.headline, STATES[report.state])),

@@ -390,12 +390,12 @@ def _introduce_last_message(last_words: LastWords) -> str:
     return f"{attempts_text}the scheduler last said{age_text}"
 
 
-def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
-    """Return the fix for a pod: how to end a gang's deadlock, how to have its gates removed, or the rule's fix."""
-    pod_group = first.explanation.pod_group
+def _find_fix(pod: WaitingPod, rule: AuditRule) -> str:
+    """Return how to end the deadlock of the pod's gang or remove the pod's gates, otherwise the rule's fix."""
+    pod_group = pod.explanation.pod_group
     if pod_group and pod_group.deadlocked_with:
         return suggest_deadlock_end(pod_group)
-    gates = find_gate_holders(first.pod) if rule is GATED else ()
+    gates = find_gate_holders(pod.pod) if rule is GATED else ()
     fixes = [gate.fix for gate in gates if gate.fix]
     if fixes:
         return "; ".join(dict.fromkeys(fixes))

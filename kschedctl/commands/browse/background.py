@@ -80,14 +80,17 @@ class QuestionQueue:
                 self._answer(*task)
 
     def _take_most_urgent(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
-        """Remove and return the most urgent question. With `before`, only take a more urgent one than that."""
+        """Remove and return the most urgent question with its urgency, or return None if there is none.
+
+        With `before`, only questions more urgent than `before` are considered.
+        """
         with self._changed:
-            kinds = [kind for kind in self._waiting if before is None or kind < before]
-            if not kinds:
+            urgencies = [urgency for urgency in self._waiting if before is None or urgency < before]
+            if not urgencies:
                 return None
-            kind = min(kinds)
-            self._working.append(kind)
-            return kind, self._waiting.pop(kind)
+            urgency = min(urgencies)
+            self._working.append(urgency)
+            return urgency, self._waiting.pop(urgency)
 
     def _answer(self, kind: Urgency, question: Question) -> None:
         """Run a question, and pass unexpected exceptions to the callback."""

@@ -132,9 +132,9 @@ class ConsolidationRun:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Place the pending pods, find the candidates and return the initial state.
+        """Place the pending pods, find the candidates and return the run before its first drain.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
@@ -348,7 +348,7 @@ class SharedConsolidation:
 
     @property
     def run(self) -> ConsolidationRun:
-        """The run of this process, which is built on first use. Raises KeyboardInterrupt."""
+        """The run of this process, which is built on first use. Raises KeyboardInterrupt if the user interrupts."""
         if self.built_run is None:
             self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
         return self.built_run

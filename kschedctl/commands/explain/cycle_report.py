@@ -96,7 +96,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         group = report_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
         report = add_group_report(report, group)
         report = _add_unknowns(
-            report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *iter_order_doubts(group))
+            report, (*unknown, *doubts.find_cycle_uncertainties(cycle, framework), *iter_order_doubts(group))
         )
     report = _add_gang_doubts(report)
 
@@ -398,7 +398,10 @@ def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[s
 
 
 def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
-    """Add the calls to the configuration's extenders and their answers."""
+    """Add the extenders' calls, errors, refusals, scores and rejections to the report, and the binding extender.
+
+    Nothing is added if the configuration has no extenders.
+    """
     if not scheduler.extenders:
         return report
     calls = cycle.consultation.calls

@@ -162,7 +162,7 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_deadlock(group)
     if group.decided_by:
-        return _describe_undecided_gang(group)
+        return _describe_externally_decided_gang(group)
     if group.policy != "gang" or report.verdict == GATED:
         return ""
     if group.missing:
@@ -181,7 +181,7 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
     return _describe_incomplete_gang(group) if group.missing else _describe_outcome(group)
 
 
-def _describe_undecided_gang(group: PodGroupReport) -> str:
+def _describe_externally_decided_gang(group: PodGroupReport) -> str:
     """Describe a gang that another project places by rules that are not replayed."""
     project, name = group.decided_by, group.short_name
     if group.missing:

@@ -108,9 +108,9 @@ class PackedMatrices:
 
 
 def build_matrix(report: Explanation) -> Matrix:
-    """Build the matrix of nodes and plugins.
+    """Build the matrix of nodes and plugins, with the pool, zone, rejections and total score of each node.
 
-    A cell has the plugin's weighted score, or says that the plugin rejects the node.
+    A plugin's cell has its weighted score, or says that the plugin rejects the node.
     """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     rejected_by_plugin: dict[str, set[str]] = {}

@@ -106,7 +106,10 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
-    """Add the workload's failure to create pods. Unless it is past, NotCreated becomes the verdict on a fitting pod."""
+    """Add the workload's failures to create pods to the report.
+
+    If they are current and the pod would otherwise fit, NotCreated becomes the verdict.
+    """
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)
     # a webhook or policy that may change the pod may make the API server accept it

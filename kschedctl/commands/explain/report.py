@@ -491,7 +491,8 @@ class Explanation(_ExtenderPart, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline.
 
-        A workload that cannot create the pod, or an object that waits for admission, comes instead of the pod.
+        If the workload could not create the pod, or another object awaits admission, that object is named instead of
+        the pod.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:

@@ -90,7 +90,7 @@ class ReleasableHoldings:
         return {name: verdict for name, verdict in self.cycle.filter.verdicts.items() if name not in self.names}
 
     def _build_filtering(self) -> Filtering:
-        """Build the filters with the plugins' answers for the current objects. Raises PluginError."""
+        """Build the filters with the plugins' answers for the current objects. Raises PluginError if a plugin fails."""
         cycle = self.cycle
         rerun_plugins = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
         results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in rerun_plugins}

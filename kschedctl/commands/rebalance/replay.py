@@ -75,7 +75,10 @@ class EvictionReplay:
 
     @classmethod
     def start(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
-        """Schedule the pending pods and return a replay that is ready for its first round. Raises KeyboardInterrupt."""
+        """Schedule the pending pods and return a replay that is ready for its first round.
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         slow = LingeringPods.take_off_nodes(simulation.view, lingering)
         simulation.schedule(find_pending(simulation))

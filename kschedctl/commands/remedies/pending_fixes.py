@@ -150,7 +150,7 @@ class GreedyChoice:
         Return whether one was chosen. Proposals that cannot be better than the best so far are not simulated.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None
-        queue = self._sort_promising(remaining_changes)
+        queue = self._rank_promising_proposals(remaining_changes)
         while queue:
             proposal = queue.pop(0)
             if best and self._cannot_be_better(proposal, *best):
@@ -242,8 +242,11 @@ class GreedyChoice:
         """Count the pods that still wait and that the proposal may help."""
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
-    def _sort_promising(self, remaining_changes: int) -> list[Proposal]:
-        """Return the proposals that may help waiting pods, those expected to clear most first."""
+    def _rank_promising_proposals(self, remaining_changes: int) -> list[Proposal]:
+        """Return the proposals that may help waiting pods, those expected to clear the most first.
+
+        Only proposals with at most `remaining_changes` changes are included.
+        """
         promising_proposals = [
             proposal
             for proposal in self.proposals

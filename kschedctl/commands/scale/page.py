@@ -52,7 +52,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
 
 def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
     """Build a line for each reason why the report is not certain."""
-    unknown_limits = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
+    unknown_limits = "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE"
     lines = (
         *((unknown_limits,) if report.seen_groups else ()),
         *report.doubts,

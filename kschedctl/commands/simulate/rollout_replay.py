@@ -426,9 +426,10 @@ def _compare_placement(
 
 
 def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
-    """Build the comparison for a node that is not feasible.
+    """Build the comparison for a real node that is not feasible in the replay.
 
-    PreFilter or Filter rejects it, it was not searched, or PreFilter leaves only other nodes.
+    The reason is a rejection by PreFilter or Filter, a node that the search did not reach, or a PreFilter plugin that
+    narrowed the search to other nodes.
     """
     if cycle.pre_filter.status.rejected:
         plugin = cycle.pre_filter.plugin

@@ -81,10 +81,11 @@ class NodeSets:
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
         return add_pods(changed, daemon_pods)
 
-    def find_waiting(self, counts: Counts) -> WaitingPods:
-        """Return the pods that get no node of the set, or none after the loss of some zone, cached.
+    def find_pods_without_node(self, counts: Counts) -> WaitingPods:
+        """Return the pods left without a node on this set, or on this set after the loss of any one zone.
 
-        Raises KeyboardInterrupt.
+        Each pod comes with the shapes of which one more empty node would take it. Results are cached. Raises
+        KeyboardInterrupt if the user interrupts a replay.
         """
         key = freeze_counts(counts)
         if key not in self._replayed:
@@ -106,7 +107,7 @@ class NodeSets:
         """Return the pools of a set with all pods placed.
 
         A set that this process has not replayed is replayed now if `replay_if_needed` is true; otherwise the result is
-        empty. Raises KeyboardInterrupt.
+        empty. Raises KeyboardInterrupt if the user interrupts.
         """
         if freeze_counts(counts) not in self._pools and replay_if_needed:
             self._place_all(counts, "")
@@ -115,7 +116,7 @@ class NodeSets:
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Return whether all pods except `homeless` get a node of the set, also after the loss of any zone if required.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts.
         """
         waiting = self._replayed.get(freeze_counts(counts))
         if waiting is not None:
@@ -129,7 +130,7 @@ class NodeSets:
     def replay_in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
         """Replay a set and return the simulation, the outcomes in order, and the rows of each shape's nodes.
 
-        Raises KeyboardInterrupt.
+        Raises KeyboardInterrupt if the user interrupts.
         """
         simulation, outcomes = self._replay(counts, "")
         index = simulation.view.nodes.index
@@ -239,7 +240,7 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
 
 
 def _schedule_all(cluster: Cluster) -> Replay:
-    """Schedule all pods in the queue's order without preemption. Raises KeyboardInterrupt."""
+    """Schedule all pods in the queue's order without preemption. Raises KeyboardInterrupt if the user interrupts."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
     outcomes = simulation.schedule(find_pending(simulation))

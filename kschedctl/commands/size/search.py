@@ -92,7 +92,7 @@ class SetSearch:
         """Return the fill levels from which the cheapest set follows, or None if no shape is crowded.
 
         The levels are measured on `counts`, on which the pods wait, and one more node of each shape. They are measured
-        once for all starting sets. Raises KeyboardInterrupt.
+        once for all starting sets. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
@@ -106,15 +106,18 @@ class SetSearch:
         return self._probed_levels
 
     def is_crowded(self, counts: Counts) -> bool:
-        """Return whether pods wait on a set because other pods take the room that they need. Raises KeyboardInterrupt.
+        """Return whether pods wait on a set because other pods take the room that they need.
 
-        The result is False if zones may be lost.
+        The result is False if zones may be lost. Raises KeyboardInterrupt if the user interrupts.
         """
-        placeable = [key for key, takers in self.sets.find_waiting(counts).items() if takers]
+        placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
-        """Return how full the nodes of a set are when the needed nodes get full. Raises KeyboardInterrupt."""
+        """Return how full the nodes of a set are when the needed nodes get full.
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
         simulation, outcomes, nodes = self.sets.replay_in_order(counts)
         return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 
@@ -129,7 +132,7 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     for _ in range(MAX_ROUNDS):
         if task.is_late:
             break
-        waiting = sets.find_waiting(growth.counts)
+        waiting = sets.find_pods_without_node(growth.counts)
         placeable = {key: takers for key, takers in waiting.items() if takers}
         if not placeable:
             homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
@@ -255,7 +258,7 @@ class _Growth:
         while upper - lower > FINEST_SLACK and not task.is_late:
             middle = (lower + upper) / 2
             tighter_set = self._pack_with_slack(middle)
-            if self._search.sets.find_waiting(tighter_set).keys() <= waiting:
+            if self._search.sets.find_pods_without_node(tighter_set).keys() <= waiting:
                 upper = middle
                 self.counts = tighter_set
             else:
@@ -325,7 +328,9 @@ def _replace_removed(
         is_cheaper = program.compute_cost(counts) <= cost_limit - NEGLIGIBLE_SHARE * cost_limit
         if not is_cheaper or not any(counts.values()):
             return None
-        waiting = {key: takers for key, takers in search.sets.find_waiting(counts).items() if key not in homeless}
+        waiting = {
+            key: takers for key, takers in search.sets.find_pods_without_node(counts).items() if key not in homeless
+        }
         if not waiting:
             return {name: number for name, number in counts.items() if number}
         if not all(waiting.values()) or len(waiting) > max_waiting:

@@ -183,9 +183,9 @@ class _Sizing:
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
     def _exclude_unplaceable_pods(self) -> None:
-        """Find the shapes that take each pod, and exclude the pods that no shape takes. Raises KeyboardInterrupt.
+        """Find the shapes that take each pod, and exclude the pods that no shape takes.
 
-        Shapes are split into zones in which some pod has to be.
+        Shapes are split into zones in which some pod has to be. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places(self.view, self.shapes)
@@ -199,9 +199,10 @@ class _Sizing:
             self._exclude_pods(unplaceable, explain_unplaced(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
-        """Propose sets, grow them until they take all pods, and make them cheaper. Raises KeyboardInterrupt.
+        """Propose sets, grow them until they take all pods, and make them cheaper.
 
-        A set that needs no solver is replayed first, so that there is an answer early.
+        A set that needs no solver is replayed first, so that there is an answer early. Raises KeyboardInterrupt if the
+        user interrupts.
         """
         search = self.search = self._build_search()
         plain_starts = PlainPacking().propose_starts(search.program)

@@ -44,7 +44,10 @@ def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
 
 
 def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUps:
-    """Build the report on what would wake a pod that was tried. Only pods in the unschedulable queue have rejectors."""
+    """Build the report on what would wake a pod whose scheduling attempt failed.
+
+    Only pods in the unschedulable queue have rejectors.
+    """
     pod = rejected.info.pod
     rejectors: tuple[RejectorReport, ...] = ()
     if rejected.queue == UNSCHEDULABLE:

@@ -86,7 +86,7 @@ def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
 
 
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """Find the pods that are named or in the files. Return None for all pending pods."""
+    """Find the pods named on the command line or defined in the files. Return None for all pending pods."""
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)
     targets = subjects.find_targets_in_files(inquiry, scope)

@@ -382,7 +382,7 @@ def whatif(
         call_extender=call_extender,
         in_full={seed: in_full},
     )
-    report = _answer_seeds(question, seed, runs, workers, progress)
+    report = _answer_for_seeds(question, seed, runs, workers, progress)
     if not question.compares_versions or report.interrupted:
         return report
 
@@ -395,10 +395,10 @@ def whatif(
     )
 
 
-def _answer_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
-    """Answer the question for several seeds. The report describes the first seed, with the spread over all of them.
+def _answer_for_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
+    """Answer the question once per seed. Return the first seed's report, with the spread over all seeds.
 
-    Raises KeyboardInterrupt if none is finished.
+    Raises KeyboardInterrupt if the user interrupts before any run has finished.
     """
     if runs == 1:
         return answer_seed(question, seed, progress)

@@ -187,24 +187,24 @@ def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, templa
     }
     if template in templates:
         text = f"let the resourceclaim controller of kube-controller-manager create the claim from template {template}"
-        edits = _build_generation_edits(pod, reference, templates[template].spec.spec)
+        edits = _build_claim_creation_edits(pod, reference, templates[template].spec.spec)
         yield Fix(
             FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, by="operator", edits=edits, cost=GENERATE
         )
         return
     for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
-        edits = _build_generation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
+        edits = _build_claim_creation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
         yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         spec = _build_single_device_spec(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new)
-        edits = (ObjectEdit(key, _build_creation_change(new)), *_build_generation_edits(pod, reference, spec))
+        edits = (ObjectEdit(key, _build_creation_change(new)), *_build_claim_creation_edits(pod, reference, spec))
         yield _build_creation_fix(key, new, class_.metadata.name, edits, CREATE + rank)
 
 
-def _build_generation_edits(
+def _build_claim_creation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
     """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
@@ -229,7 +229,7 @@ def _build_generation_edits(
         status = replace(known.status, resource_claim_statuses=statuses)
         return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
 
-    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change)
+    return (ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change))
 
 
 # -- claims to recreate ----------------------------------------------------------------------------------------------

@@ -44,8 +44,8 @@ SOFTENING_TEXTS = {
 def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
-    Each term is corrected or turned into a preference. If the node lacks the topology label, fixes that label it
-    follow.
+    For each term come fixes that correct it (affinity) or limit it to pods of the same revision (anti-affinity), then
+    the fix that turns it into a preference. If the node lacks the topology label, fixes that add it come last.
     """
     field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:

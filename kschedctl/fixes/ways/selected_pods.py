@@ -173,7 +173,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
 
 
 def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that an unknown word probably means, or none if the word is known."""
+    """Return the known words that an unknown word probably means. Empty if the word is known."""
     if word in known:
         return []
     return find_similar_words(word, known)
@@ -203,7 +203,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
 
 
 def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels that make a namespace match the selector, or none if an operator is not In."""
+    """Return labels that make a namespace match the selector. Empty if an operator is not In."""
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:

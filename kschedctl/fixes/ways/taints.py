@@ -63,8 +63,8 @@ def _remove_cordon(node: Node) -> Node:
 def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials.
 
-    A taint that reports a condition leads to a repair. Other taints are tolerated or removed, see
-    `_iter_tolerable_taint_fixes`.
+    A cordon is lifted, nodes that were never initialized are initialized, and a condition reported by a taint is
+    repaired. Any other taint is tolerated or removed, see `_iter_tolerable_taint_fixes`.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]

@@ -374,7 +374,7 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
     """Yield fixes for what keeps the claim's volume from being provisioned for the node."""
     match rejection.fact:
         case ProvisionedElsewhere(node=node):
-            yield _build_selected_node_fix(claim, node)
+            yield _build_selected_node_removal(claim, node)
         case NoVolume(provisions=True):
             class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
@@ -401,7 +401,7 @@ def _build_size_change(size: str) -> ClaimChange:
     return lambda known: with_size(reset_claim(known), size)
 
 
-def _build_selected_node_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
+def _build_selected_node_removal(claim: PersistentVolumeClaim, node: str) -> Fix:
     """Build the fix that removes the annotation with the node selected for the claim."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:

@@ -126,7 +126,7 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
-    """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
+    """Return the pod's CSI volumes and in-tree disks. Empty if they cannot be determined."""
     info = view.pods.infos[view.pods.info[position]]
     if not info.spec.volumes:
         return []

@@ -23,8 +23,8 @@ def to_written_spec(pod: api.Pod) -> api.PodSpec:
     if affinity is not None:
         affinity = replace(
             affinity,
-            pod_affinity=_remove_label_keys_from_affinity(affinity.pod_affinity, labels),
-            pod_anti_affinity=_remove_label_keys_from_affinity(affinity.pod_anti_affinity, labels),
+            pod_affinity=_remove_merged_selectors_from_affinity(affinity.pod_affinity, labels),
+            pod_anti_affinity=_remove_merged_selectors_from_affinity(affinity.pod_anti_affinity, labels),
         )
     return replace(spec, node_name="", topology_spread_constraints=constraints, affinity=affinity)
 
@@ -56,7 +56,7 @@ def _is_template_claim(volume: api.Volume, pod_name: str) -> bool:
     return claim is not None and claim.claim_name == f"{volume.name}-{pod_name}"
 
 
-def _remove_label_keys_from_affinity(
+def _remove_merged_selectors_from_affinity(
     affinity: api.PodAffinity | None, labels: dict[str, str]
 ) -> api.PodAffinity | None:
     """Return the pod affinity or anti-affinity without the selectors added from label keys, or None if it is None."""

@@ -333,7 +333,7 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find names of namespaces that no manifest creates, if they look misspelt or are needed.
+    """Yield a problem for each namespace that no manifest creates, if it looks misspelt or its object needs it.
 
     Names in affinity terms are compared with the namespaces of workloads if no namespace is known.
     """

@@ -68,7 +68,7 @@ class CreationFailures:
 
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
-        self._signs_by_owner = _find_failure_signs(cluster)
+        self._signs_by_owner = _find_creation_failure_signs(cluster)
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
     def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
@@ -194,8 +194,8 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
-def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return the failure signs of all objects that exist or may exist."""
+def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
+    """Return the signs of failed pod creation by owner, including possible owners known only from events."""
     events = _group_failure_events(cluster)
     signs = {}
     for owner, obj in find_pod_creators(cluster).items():
@@ -203,6 +203,7 @@ def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
         condition = find_creation_failure(obj.status.conditions)
         if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
+    # The events that remain are about owners that the cluster does not list
     return signs | {
         owner: _FailureSigns(None, own_events) for owner, own_events in events.items() if _may_exist(owner, cluster)
     }

@@ -190,7 +190,10 @@ class MissingPods:
         )
 
     def _iter_patch_commands(self, patch: JsonObject) -> Iterator[str]:
-        """Yield the command that patches the workload, unless its manifest is not applied yet."""
+        """Yield the command that patches the workload, if it is in the cluster and its kind can be patched.
+
+        Nothing is yielded for an empty patch.
+        """
         if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
             key = ObjectKey(*self._editable_owner)
             yield kubectl.render_command(
@@ -260,7 +263,7 @@ def _describe_change(change: FixObjectChange) -> dict[str, Json]:
 
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that sets resources that a quota requires or, if all are set, raises the quotas."""
+    """Yield a step that sets the resources required by a quota, or the steps that raise quotas if all are set."""
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:
         summary = f"set {'; '.join(unset_resources)}"

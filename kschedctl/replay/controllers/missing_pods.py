@@ -36,7 +36,7 @@ TOO_MANY_REPLICAS = "TooManyReplicas"
 
 
 def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
-    """Return clauses that explain why the workload creates no more pods, or none if it was not read."""
+    """Return clauses that explain why the workload creates no more pods. Empty if it was not read."""
     field = FIELDS.get(owner.kind)
     candidates = cluster.in_namespace(field, owner.namespace) if field else ()
     workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)

@@ -118,14 +118,16 @@ class PodDefaults:
         filled, request = self._apply_plugins(pod, ranges)
         if request.changed:
             self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
-            if alternatives := self._find_alternatives(pod, ranges, filled):
+            if alternatives := self._describe_changes_by_limit_range_order(pod, ranges, filled):
                 self.notes.append(WorkloadNote(workload, f"{BY_CHANCE} {' or '.join(alternatives)}"))
         return filled
 
-    def _find_alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
-        """Return the changes in all orders of the LimitRanges, or none if the order does not matter.
+    def _describe_changes_by_limit_range_order(
+        self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod
+    ) -> list[str]:
+        """Describe how the changes to the pod depend on the order of the LimitRanges; empty if they do not.
 
-        After the first few, only their number is given.
+        The first few possibilities are described, and the others only counted.
         """
         if not limit_ranger.have_different_defaults(ranges):
             return []

@@ -71,7 +71,7 @@ class PreFilterOutcome:
 
 
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
-    """Run every PreFilter plugin and return the combined outcome. Raises PluginError.
+    """Run every PreFilter plugin and return the combined outcome. Raises PluginError if a plugin fails.
 
     Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has
     upstream's status, but the results of all plugins. Errors of plugins that upstream does not reach are ignored.
@@ -389,7 +389,7 @@ class Filtering:
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothesis about
         pods on nodes. `known_verdicts` are verdicts without a hypothesis, reused for plugins that do not read pods. If
-        `nodes_to_judge` (N,) is given, other nodes may get any verdict. Raises PluginError.
+        `nodes_to_judge` (N,) is given, other nodes may get any verdict. Raises PluginError if a plugin fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
@@ -418,7 +418,7 @@ class Filtering:
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
         """Return a mask (M,) of the given rows that are rejected by a plugin that reads only a node's own row.
 
-        Nominated pods are not counted. Raises PluginError.
+        Nominated pods are not counted. Raises PluginError if a plugin fails.
         """
         rejected = np.zeros(len(rows.rows), np.bool_)
         for plugin in self._own_row_plugins:
@@ -438,7 +438,7 @@ class Filtering:
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        Verdicts in `known_verdicts` are reused. Raises PluginError.
+        Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """
         plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
         rejected = np.zeros(len(self.view.nodes), np.bool_)
@@ -456,7 +456,7 @@ class Filtering:
         return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
     def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
-        """Yield a plugin's rejections of all nodes, or only of the given rows. Raises PluginError."""
+        """Yield a plugin's rejections of all nodes, or only of the given rows. Raises PluginError if a plugin fails."""
         view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
         try:
             yield from plugin.filter(self.info, view, self._find_state(plugin), delta)
@@ -511,7 +511,7 @@ def _find_feasible_nominated_node(
 def _find_feasible_nodes(
     outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork
 ) -> OfferedNodes:
-    """Return the examined nodes that pass plugins and extenders. Raises PluginError."""
+    """Return the examined nodes that pass plugins and extenders. Raises PluginError if a plugin fails."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
     # If all nodes pass, the shared array of rows is used, which is faster and recognized later.

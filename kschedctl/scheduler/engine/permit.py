@@ -73,7 +73,10 @@ def _get_timeout_seconds(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int
 
 
 def find_permit_rejection(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:
-    """Return the message if Permit rejects the pod on this row, otherwise an empty string. Raises PluginError."""
+    """Return the message if Permit rejects the pod on this row, otherwise an empty string.
+
+    Raises PluginError if a plugin fails.
+    """
     if not framework.plugins_at("permit"):
         return ""
     outcome = run_permit(framework, info, view, row)

@@ -69,10 +69,11 @@ def reserve(
     pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS,
     assumed: bool = False,
 ) -> None:
-    """Replace objects in the view by what the plugins reserve for a pod on a node. Raises PluginError.
+    """Replace objects in the view by what the plugins reserve for a pod on a node.
 
     If one plugin fails, nothing is reserved. `info` describes the pod's requests. A plugin without a result in
-    `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet.
+    `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet. Raises PluginError if a
+    plugin fails.
     """
     changes: list[Changes] = []
     for plugin in plugins:

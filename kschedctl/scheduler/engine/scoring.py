@@ -176,7 +176,10 @@ class ScoredNodes(NamedTuple):
 
 
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
-    """Return a fork with the returned nodes added after its own nodes, and their rows. Raises PluginError."""
+    """Return a fork with the returned nodes added after its own nodes, and their rows.
+
+    Raises PluginError if a plugin fails.
+    """
     nodes = [parse_node(document) for document in offered.returned or ()]
     # A node that the cluster does not have (NO_ROW) is added like the first node.
     similar_rows = [Row(max(row, 0)) for row in offered.rows.tolist()]

@@ -185,7 +185,7 @@ class PreFilterPlugin(Plugin, Protocol[State_co]):
     """A plugin that examines a pod once, before nodes are filtered."""
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[State_co]:
-        """Examine the pod before nodes are filtered. Raises PluginError."""
+        """Examine the pod before nodes are filtered. Raises PluginError if a plugin fails."""
 
 
 @runtime_checkable
@@ -195,7 +195,8 @@ class FilterPlugin(Plugin, Protocol[State_contra]):
     def filter(self, info: PodInfo, view: Fork, state: State_contra | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot run the pod, with each node changed as `delta` describes.
 
-        `state` comes from the PreFilter result, or is None if the plugin has no PreFilter. Raises PluginError.
+        `state` comes from the PreFilter result, or is None if the plugin has no PreFilter. Raises PluginError if a
+        plugin fails.
         """
 
 
@@ -204,7 +205,7 @@ class PreScorePlugin(Plugin, Protocol[State_co]):
     """A plugin that prepares scoring."""
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[State_co]:
-        """Return the state for scoring the feasible `rows` (F,). Raises PluginError."""
+        """Return the state for scoring the feasible `rows` (F,). Raises PluginError if a plugin fails."""
 
 
 @runtime_checkable
@@ -215,7 +216,7 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
         """Return the raw score of each feasible row, (F,) int64.
 
         `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. It is None if the profile disables
-        that extension point. Raises PluginError.
+        that extension point. Raises PluginError if a plugin fails.
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
@@ -267,7 +268,10 @@ class PostFilterPlugin(Plugin, Protocol[Cycle_contra]):
     """A plugin that tries to make room for a pod that no node can run."""
 
     def post_filter(self, cycle: Cycle_contra) -> PostFilterResult:
-        """Try to make room for the pod of a finished `Cycle` without feasible nodes. Raises PluginError."""
+        """Try to make room for the pod of a finished `Cycle` without feasible nodes.
+
+        Raises PluginError if a plugin fails.
+        """
 
 
 Changes = Mapping[str, Sequence[Struct]]
@@ -293,7 +297,10 @@ class ReservePlugin(Plugin, Protocol[State_contra]):
     """
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
-        """Return the objects that change when `pod`, whose spec `info` describes, gets the node. Raises PluginError."""
+        """Return the objects that change when `pod`, whose spec `info` describes, gets the node.
+
+        Raises PluginError if a plugin fails.
+        """
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         """Return the objects that change when the pods at `positions` leave their nodes."""
@@ -310,7 +317,8 @@ class PermitPlugin(Plugin, Protocol):
         """Return Success, Wait or a rejection for a pod that was assumed on the node at `row`.
 
         With Wait, the pod waits for `permit_timeout` seconds, an attribute of the plugin, and for upstream's maximum of
-        15 minutes without one. The other pods of its group are on their nodes already. Raises PluginError.
+        15 minutes without one. The other pods of its group are on their nodes already. Raises PluginError if a plugin
+        fails.
         """
 
 

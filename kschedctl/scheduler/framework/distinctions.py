@@ -87,7 +87,10 @@ class DistinguishingFilter(Plugin, Protocol):
     """A plugin that can answer Filter for any rows without a full run."""
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
-        """Return Filter's answers for any rows, or None if this needs a full run. Raises PluginError."""
+        """Return Filter's answers for any rows, or None if this needs a full run.
+
+        Raises PluginError if a plugin fails.
+        """
 
 
 @runtime_checkable
@@ -95,4 +98,4 @@ class DistinguishingScore(Plugin, Protocol):
     """A plugin that can answer Score for any rows without a full run."""
 
     def row_scores(self, info: PodInfo, view: Fork) -> RowScores:
-        """Return Score's answers for any rows. Raises PluginError."""
+        """Return Score's answers for any rows. Raises PluginError if a plugin fails."""

@@ -82,7 +82,11 @@ def build_device_requests(
 
 
 def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
-    """Return how many devices to request for each container, by its index among all containers."""
+    """Return how many devices to request for each container, by its index among all containers.
+
+    Containers that need no devices of their own are left out. A short-lived init container reuses the devices of later
+    containers, so at most the one that lacks the most gets devices, namely those it lacks.
+    """
     num_init = len(pod.spec.init_containers)
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     amounts = [_parse_requested_amount(container, resource) for container in containers]

@@ -216,7 +216,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
-        """Return the sum (F,) of the weights of the preferred terms that match each node."""
+        """Return, for each of the rows, the total weight of the preferred terms that match the node.
+
+        The terms are those of the pod and those that the profile adds.
+        """
         if state is None:
             state = self.pre_score(info, view, rows).state
         total = np.zeros(len(rows), np.int64)
@@ -235,9 +238,9 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the terms match the node now, but did not match it before if it existed.
+        """Return whether the terms match the node now, and the node is new or did not match them before.
 
-        Of the profile's terms, only the result after the change counts.
+        The profile's terms are only checked against the changed node.
         """
         node: Node = change.new
         if self.added_required is not None and not _match_node(self.added_required, node):

@@ -150,7 +150,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         for topology in state:
             is_outside |= is_labelled & ~_find_nodes_in_topology(topology, view.nodes)
         yield Rejection(
-            is_outside, Code.UNRESOLVABLE, REASON, lambda row: _build_other_zone_fact(state, view.nodes, row)
+            is_outside, Code.UNRESOLVABLE, REASON, lambda row: _find_volume_in_other_zone(state, view.nodes, row)
         )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
@@ -220,8 +220,10 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
     return is_accepted[column.codes]  # code -1, for no label, selects the last entry
 
 
-def _build_other_zone_fact(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
-    """Build the fact about the first volume that cannot be used on the node, or return None if there is none."""
+def _find_volume_in_other_zone(
+    topologies: list[VolumeTopology], nodes: NodeColumns, row: int
+) -> VolumeInOtherZone | None:
+    """Find the first volume that cannot be used on the node because of its zone. Return None if there is none."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

@@ -70,7 +70,7 @@ class ExactSearch:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails."""
         # Filter all nodes.
         info = self.build_info(position)
         signature = self.queued[position].signature
@@ -143,7 +143,7 @@ class ExactSearch:
         return np.sort(search.feasible), int(search.examined.sum())
 
     def _sort_by_score(self, cycle: Cycle, rows: Rows) -> deque[Row]:
-        """Return the rows by score, best first, with ties broken by name. Raises PluginError."""
+        """Return the rows by score, best first, with ties broken by name. Raises PluginError if a plugin fails."""
         scores = cycle.scores
         if len(rows) == 1:
             return deque([Row(int(rows[0]))])

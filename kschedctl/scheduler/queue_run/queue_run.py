@@ -141,14 +141,15 @@ class QueueReplay(SchedulingLoop):
     def run_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
-        Pod groups return to the queue whatever happens, so the loop also ends when only groups remain that were tried
-        in vain.
+        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried without
+        success.
         """
         cycles_in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():
             yield record
             cycles_in_vain = 0 if record.bound or record.victims else cycles_in_vain + 1
             waiting_pods = sum(1 for _ in self.queue)
+            # More cycles in vain than pods: each pod has been tried since the last success
             if record.group is not None and cycles_in_vain > waiting_pods:
                 break
             self.apply_effects(record)

@@ -158,7 +158,7 @@ class PodsOnNodes:
     def bind(
         self, position: Position, row: Row, pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS
     ) -> None:
-        """Put a pod on a node and reserve its volumes and devices. Raises PluginError.
+        """Put a pod on a node and reserve its volumes and devices. Raises PluginError if a plugin fails.
 
         `pre_filter_results` are known results by plugin.
         """

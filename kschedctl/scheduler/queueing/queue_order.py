@@ -129,11 +129,14 @@ BY_PRIORITY = QueueOrder()
 
 
 def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """Return positions, which must be in order of arrival, in the order of the profiles' common QueueSort plugin."""
+    """Sort positions with the common QueueSort plugin of the profiles.
+
+    The positions must be in order of arrival, which breaks ties.
+    """
     if not positions:
         return []
     plugin = scheduler.queue_sort
-    if plugin is None:
+    if plugin is None:  # the profiles use upstream's PrioritySort
         priorities = view.pods.priority[view.pods.info[list(positions)]].tolist()
         keys: Sequence[Any] = [PrioritySort.sort_key(priority, turn) for turn, priority in enumerate(priorities)]
     else:

@@ -62,10 +62,13 @@ class NodeFinder(Protocol):
         """Return the PodInfo of the pod in its current state."""
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails."""
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+
+        Raises PluginError if a plugin fails.
+        """
 
 
 class SchedulingLoop(ABC):
@@ -114,7 +117,7 @@ class SchedulingLoop(ABC):
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """Run the scheduling cycle of a single pod, which is bound, waits at Permit, or is put back.
+        """Run one pod's scheduling cycle, after which the pod is bound, waiting at Permit, or back in the queue.
 
         An error of a plugin is recorded and not raised.
         """
@@ -133,7 +136,7 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError.
+        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError if a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)

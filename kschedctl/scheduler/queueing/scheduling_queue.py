@@ -159,9 +159,9 @@ class SchedulingQueue:
         self._activate(pod)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the next pod to try, or return None if no pod is ready.
+        """Remove and return the next pod to try, and start its attempt. Return None if no pod is ready.
 
-        If the active queue is empty, the pod may be one that still backs off, if the version does that.
+        If the active queue is empty, the pod may still be backing off, in the versions of kube-scheduler that allow it.
         """
         queued = self.active.pop()
         if queued is None and self.rules.backoff.popped:

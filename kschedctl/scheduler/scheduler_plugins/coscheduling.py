@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple, Self
 
-from kschedctl.api.arrays import NO_ROW, Position
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Counts, Position
 from kschedctl.api.gangs import GangKey, find_coscheduling_gang
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
+from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
+from kschedctl.api.resource_names import CPU, PODS
 from kschedctl.api.times import format_go_duration
+from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import Rejectors, format_histogram
 from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS, TIMED_OUT
@@ -45,7 +50,6 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
-from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
@@ -292,17 +296,17 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
-        size = pods.size
-        gated_count = pods.count_gated(view)
-        if view.pods.find_position(info.pod.key) is None:  # the pod does not exist yet, as in "what if"
-            size += 1
-            gated_count += bool(info.spec.scheduling_gates)
+        is_new = view.pods.find_position(info.pod.key) is None  # the pod does not exist yet, as in "what if"
+        size = pods.size + 1 if is_new else pods.size
         min_member = group.spec.min_member
         if size < min_member:
             return TOO_FEW.format(name, size, min_member)
-        if self._counts_gated and size - gated_count < min_member:
-            return GATED.format(name)
-        return ""
+        if not self._counts_gated:
+            return ""
+        gated_count = pods.count_gated(view)
+        if is_new and info.spec.scheduling_gates:
+            gated_count += 1
+        return GATED.format(name) if size - gated_count < min_member else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Report that the pod was rejected, with a reason if its group does not exist or is rejected with it."""
@@ -315,9 +319,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (REJECTED.format(gang.name, pod.metadata.name),)))
 
     def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
-        """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
-        waiting.
-        """
+        """Return the reason to give up the group's waiting pods because this pod fits nowhere, or "" to keep them."""
         gang = _find_existing_gang(pod, view)
         if gang is None:
             return ""
@@ -388,3 +390,90 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 def _build_group_rejection(reason: str, fact: str = "") -> PreFilterResult[None]:
     """Build a PreFilter result that rejects a pod on all nodes because of its group."""
     return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)), fact=fact)
+
+
+class ResourceGap(NamedTuple):
+    """Resources that a PodGroup requests and all nodes together lack."""
+
+    message: str
+    """The gap as upstream's message prints it."""
+    fact: str
+    """The gap as a sentence for users."""
+
+
+def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
+    """Return the group's minResources that all nodes together lack, or None if they suffice.
+
+    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+
+    The resources of the group's assigned pods count as free. As upstream, stop adding up nodes once a request is
+    covered: overcommitted nodes after that do not count. Raises InputError for invalid minResources.
+    """
+    gaps = []
+    facts = []
+    for name, requested in sorted(_parse_min_resources(group).items()):
+        column = view.resources.get(name)
+        scale = MILLI if name == CPU else 0
+        free_amounts = np.empty(0, np.int64)  # no node knows the resource
+        if column is not None:
+            free_amounts = _compute_free_amounts(view, pods, column)
+        missing = _find_missing_amount(requested, free_amounts, scale)
+        if missing is not None:
+            free = Quantity(int(free_amounts.sum()), scale, requested.format)
+            gaps.append(f"{name}:{_format_like_go(missing)}")
+            facts.append(f"{name}: the group requests {requested}; all nodes together have {free} free")
+    if not gaps:
+        return None
+    return ResourceGap(f"resource gap: map[{' '.join(gaps)}]", "; ".join(facts))
+
+
+def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
+    """Parse a group's minResources and add one "pods" per member. Raises InputError."""
+    quantities = {}
+    for name, amount in (group.spec.min_resources or {}).items():
+        try:
+            quantities[name] = parse(amount)
+        except QuantityError as error:
+            field = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
+            raise InputError(error.what, where=field, hint=error.hint) from None
+    quantities[PODS] = Quantity(group.spec.min_member)
+    return quantities
+
+
+def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
+    """Return the free amount (N,) of a resource on each node, not counting the group's own pods.
+
+    The amount is negative for an overcommitted node.
+    """
+    free = view.allocatable[:, column] - view.requested[:, column]
+    placed = pods.assigned[view.node[pods.assigned] >= 0]
+    np.add.at(free, view.node[placed], view.requests[view.pods.info[placed], column])
+    return free
+
+
+def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
+    """Return how much of a resource all nodes together lack, or None if they suffice.
+
+    ``free`` (N,) is in units of ``10**scale``.
+    """
+    if not len(free):
+        return requested
+    largest_sum = Quantity(int(np.cumsum(free).max()), scale)  # upstream stops there if it covers the request
+    if requested.cmp(largest_sum) <= 0:
+        return None
+    if not free.any():
+        return requested
+    missing = requested.sub(Quantity(int(free.sum()), scale))
+    return _rescale(missing, scale)
+
+
+def _rescale(quantity: Quantity, scale: int) -> Quantity:
+    """Return a quantity converted to a scale that is at most ``scale``, as Quantity.Sub of Go does."""
+    if quantity.scale <= scale:
+        return quantity
+    return Quantity(quantity.mantissa * 10 ** (quantity.scale - scale), scale, quantity.format)
+
+
+def _format_like_go(quantity: Quantity) -> str:
+    """Format a quantity as Go prints the struct with %v inside a map."""
+    return f"{{{{{quantity.mantissa} {quantity.scale}}} {{<nil>}}  {quantity.format}}}"

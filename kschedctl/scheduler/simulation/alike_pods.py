@@ -98,11 +98,11 @@ class AlikePods:
     def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
-        """Return the rows that share the highest score, and the number of feasible rows. Raises PluginError.
+        """Return the rows that share the highest score, and the number of feasible rows.
 
         `info` is the pod's own PodInfo, which may have other claims than the first of the identical pods. The pods in
         `nominated`, which are nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is
-        searched.
+        searched. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -148,7 +148,10 @@ class AlikePods:
         return ranking.find_best_rows(rejected)
 
     def _find_grouped_ranking(self) -> GroupedRanking | None:
-        """Return the nodes in groups, or None if they have to be judged one by one. Raises PluginError."""
+        """Return the nodes in groups, or None if they have to be judged one by one.
+
+        Raises PluginError if a plugin fails.
+        """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
         if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
@@ -177,13 +180,13 @@ class AlikePods:
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
-        """The answers about any rows, used while nodes are not in groups. Raises PluginError."""
+        """The answers about any rows, used while nodes are not in groups. Raises PluginError if a plugin fails."""
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
-        Raises PluginError.
+        Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -199,7 +202,7 @@ class AlikePods:
         sampling: Sampling | None = None,
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
-        """Return the feasible rows that the search visits, and their scores. Raises PluginError."""
+        """Return the feasible rows that the search visits, and their scores. Raises PluginError if a plugin fails."""
         # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
         answers = self._row_answers if judges_rows else None
@@ -327,7 +330,8 @@ class AlikePods:
     ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
         """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod.
 
-        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError.
+        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
+        plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         everywhere = self.view.nodes.rows

@@ -76,7 +76,10 @@ class Attempts(PodsOnNodes):
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """Try one pod, with preemption, and return its outcome, or None if it fits nowhere now."""
+        """Try to schedule one pod, with preemption if necessary. Return None if it does not fit anywhere yet.
+
+        A member of a gang is tried as a group of one pod. A plugin's error is recorded in the outcome.
+        """
         if self.gangs.find_group_key(position) is not None:
             return next(iter(self.try_group([position], queued=False)[0]), None)
         framework = self.framework(position)
@@ -89,9 +92,10 @@ class Attempts(PodsOnNodes):
             return Outcome(position, ERROR, message=str(error))
 
     def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
-        """Bind the pod to the best feasible node, if necessary after evicting victims at once. Raises PluginError.
+        """Bind the pod to the best feasible node, if necessary after evicting victims at once.
 
-        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable.
+        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable. Raises PluginError
+        if a plugin fails.
         """
         choice = self.search.find_node(position, framework)
         if choice is not None:
@@ -145,9 +149,10 @@ class Attempts(PodsOnNodes):
         return outcomes, attempt
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError.
+        """Place the members together if enough of them fit, otherwise preempt for them.
 
-        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once.
+        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once. Raises
+        PluginError if a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
@@ -178,7 +183,7 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims at once, remember which nodes they left, and return them."""
+        """Evict the victims immediately, record the nodes that they leave, and return the victims."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True

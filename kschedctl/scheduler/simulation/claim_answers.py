@@ -86,7 +86,7 @@ class ClaimAnswers:
     def find_rejected(self, info: PodInfo, nominated: Delta) -> Bools | bool:
         """Return the nodes that the plugins reject now, (N,) or one bool for all nodes.
 
-        Nominated pods count as placed on their nodes. Raises PluginError.
+        Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
         """
         rejected = self._find_lastingly_rejected(info)
         for plugin in self._changing:
@@ -109,7 +109,7 @@ class ClaimAnswers:
     def get_claims_key(self, info: PodInfo) -> Hashable:
         """Return a key that is equal for pods whose claims get the same answers now, or None if there is no such key.
 
-        Volume claims of identical pods get the same answers. Raises PluginError.
+        Volume claims of identical pods get the same answers. Raises PluginError if a plugin fails.
         """
         keys = []
         for rejecting in (*self._lasting, *self._changing):
@@ -160,7 +160,7 @@ class RejectingPlugin(NamedTuple):
     runs_filter: bool
 
     def run_pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        """Run the plugin's PreFilter in the current state. Raises PluginError."""
+        """Run the plugin's PreFilter in the current state. Raises PluginError if a plugin fails."""
         result: PreFilterResult = self.plugin.pre_filter(info, view) if self.runs_pre_filter else EMPTY_RESULT
         return result
 
@@ -185,7 +185,7 @@ def find_rejected_nodes(
 ) -> Bools | bool:
     """Return the nodes that a plugin rejects now, (N,) or one bool for all nodes, given its PreFilter result.
 
-    Nominated pods count as placed on their nodes. Raises PluginError.
+    Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False

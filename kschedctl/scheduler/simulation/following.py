@@ -97,7 +97,7 @@ class StepwiseScheduler:
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:
-        """Place the pod on a node and reserve its volumes and devices there. Raises PluginError."""
+        """Place the pod on a node and reserve its volumes and devices there. Raises PluginError if a plugin fails."""
         assert tried.cycle is not None
         info = tried.cycle.info
         reserve(

@@ -171,10 +171,11 @@ class Gangs:
     def place_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
     ) -> GangAttempt:
-        """Place as many members as fit, provided that they are enough for the group. Raises PluginError.
+        """Place as many members as fit, provided that they are enough for the group.
 
         With `all_or_none`, place all members or none: the caller then preempts for those that do not fit. A group that
-        needs a full cycle always fails in this case, because its members cannot be placed one by one.
+        needs a full cycle always fails in this case, because its members cannot be placed one by one. Raises
+        PluginError if a plugin fails.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
@@ -188,7 +189,7 @@ class Gangs:
     def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Find the victims of preemption for the members or the whole group, without evicting them.
 
-        If the group fits now without preemption, its members are bound. Raises PluginError.
+        If the group fits now without preemption, its members are bound. Raises PluginError if a plugin fails.
         """
         result = self.run_group_cycle(framework, key, members)
         # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
@@ -204,9 +205,10 @@ class Gangs:
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members once the victims are evicted. Raises PluginError.
+        """Find the victims, and the nodes of the members once the victims are evicted.
 
-        If not enough members fit even then, return an attempt without members and victims.
+        If not enough members fit even then, return an attempt without members and victims. Raises PluginError if a
+        plugin fails.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -290,9 +292,10 @@ class Gangs:
     def _place_one_by_one(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
     ) -> GangAttempt:
-        """Bind the members that fit one by one, and take them back if they are not enough. Raises PluginError.
+        """Bind the members that fit one by one, and take them back if they are not enough.
 
-        They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit.
+        They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit. Raises PluginError if
+        a plugin fails.
         """
         placed: dict[Position, PlacedMember] = {}
         nominated_rows = {position: self.view.get_nominated_row(position) for position in members}

@@ -56,7 +56,10 @@ class ConsultedPlugins(NamedTuple):
     """Plugins whose scores change as pods move."""
 
     def build_row_verdicts(self) -> list[RowVerdicts] | None:
-        """Return the verdicts of all filters, or None if a filter cannot judge single rows. Raises PluginError."""
+        """Return the verdicts of all filters, or None if a filter cannot judge single rows.
+
+        Raises PluginError if a plugin fails.
+        """
         verdicts = []
         for plugin, runs_pre_filter, runs_filter in self.filters:
             if not (runs_pre_filter and runs_filter and offers(plugin, DistinguishingFilter)):
@@ -68,7 +71,10 @@ class ConsultedPlugins(NamedTuple):
         return verdicts
 
     def build_row_scores(self) -> list[tuple[int, RowScores]] | None:
-        """Return the weights and scores of all scorers, or None if one cannot score single rows. Raises PluginError."""
+        """Return the weights and scores of all scorers, or None if one cannot score single rows.
+
+        Raises PluginError if a plugin fails.
+        """
         prepared = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         scores = []
         for plugin in self.scorers:
@@ -89,7 +95,10 @@ class RowAnswers:
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> RowAnswers | None:
-        """Build the answers, or return None if a plugin cannot answer for single rows. Raises PluginError."""
+        """Build the answers, or return None if a plugin cannot answer for single rows.
+
+        Raises PluginError if a plugin fails.
+        """
         verdicts = consulted.build_row_verdicts()
         scores = consulted.build_row_scores()
         if verdicts is None or scores is None:
@@ -131,7 +140,7 @@ class GroupedRanking:
     def from_plugins(cls, consulted: ConsultedPlugins) -> GroupedRanking | None:
         """Build a ranking, or return None if nodes cannot be grouped or there would be too many groups.
 
-        Raises PluginError.
+        Raises PluginError if a plugin fails.
         """
         if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None

@@ -226,7 +226,7 @@ class LocalScores:
         self.step[next_rows] = LOOKAHEAD - pods
 
     def _store_scores(self, rows: Rows, scores: Scores) -> None:
-        """Store the current scores of these rows, for which nothing is computed ahead any more."""
+        """Store the current scores of these rows, and drop what was computed ahead for them."""
         self.scores[rows] = scores
         self.step[rows] = LOOKAHEAD
 

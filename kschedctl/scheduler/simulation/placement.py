@@ -70,7 +70,7 @@ class Placements(IncomingPods):
     def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
 
-        Raises PluginError.
+        Raises PluginError if a plugin fails.
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
@@ -79,7 +79,10 @@ class Placements(IncomingPods):
         return choice
 
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
+        """Choose a node from cached answers if they suffice, otherwise by a full cycle.
+
+        Raises PluginError if a plugin fails.
+        """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
         row = self.view.get_nominated_row(position)
@@ -113,7 +116,7 @@ class Placements(IncomingPods):
     def find_locally_feasible(self, framework: FrameworkLike, position: Position) -> Bools:
         """Return a mask (N,) of the nodes that no plugin that reads only the node's own row rejects.
 
-        Raises PluginError.
+        Raises PluginError if a plugin fails.
         """
         info = self.build_arriving_info(position)
         number = int(self.view.pods.info[position])
@@ -124,7 +127,7 @@ class Placements(IncomingPods):
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
         """Return the feasible rows and the pod's scores there, without scores that are equal on all nodes.
 
-        Return None if extenders are interested in the pod or it is nominated. Raises PluginError.
+        Return None if extenders are interested in the pod or it is nominated. Raises PluginError if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -223,7 +226,7 @@ class Placements(IncomingPods):
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Choose a node by a full cycle of the pod. Raises PluginError."""
+        """Choose a node by a full cycle of the pod. Raises PluginError if a plugin fails."""
         cycle = self._run_placing_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)
@@ -241,7 +244,10 @@ class Placements(IncomingPods):
     def _pick_best(
         self, info: PodInfo, best: Tied, feasible: int, pre_filter_results: Mapping[str, PreFilterResult]
     ) -> Choice | None:
-        """Pick one of the best nodes by the seed, or return None if no node is feasible. Raises PluginError."""
+        """Pick one of the best nodes by the seed, or return None if no node is feasible.
+
+        Raises PluginError if a plugin fails.
+        """
         if not feasible:
             return None
         place = self.random.randrange(len(best)) if len(best) > 1 else 0

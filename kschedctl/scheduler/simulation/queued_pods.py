@@ -96,7 +96,7 @@ class QueuedPods:
         return queued.position
 
     def add(self, position: Position) -> None:
-        """Add a pod that was created while others wait, replacing an earlier pod at its position."""
+        """Add a pod that is created while others are waiting. It replaces any earlier pod at its position."""
         self.tried.pop(position, None)
         self._judged.pop(position, None)
         pod = self._untried[position] = QueuedPod(position, self._get_priority(position))

@@ -217,7 +217,7 @@ class ReusedAnswers:
         return self.gangs.build_own_info(position)
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError.
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
         The choice is skipped if an identical pod is known to fit nowhere, which `run_post_filter` remembers.
         """
@@ -225,7 +225,10 @@ class ReusedAnswers:
         return None if self._is_known_failure else self.placements.choose_node(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+
+        Raises PluginError if a plugin fails.
+        """
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
@@ -252,7 +255,7 @@ class ReusedAnswers:
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
         """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter cannot help.
 
-        The pod's nomination is cleared if preemption cannot help. Raises PluginError.
+        The pod's nomination is cleared if preemption cannot help. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

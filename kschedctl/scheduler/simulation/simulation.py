@@ -370,7 +370,7 @@ class SettlingLoop(SchedulingLoop):
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record the victims of a pod, which may not preempt any more if the same victims return again and again."""
+        """Record the victims of a pod, which may no longer preempt if the same victims return again and again."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):

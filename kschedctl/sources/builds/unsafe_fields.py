@@ -168,7 +168,7 @@ def _load_documents(file: str) -> list[JsonObject]:
 
 
 def _parse_mappings(content: Content) -> Iterator[JsonObject]:
-    """Yield the documents that are mappings, or none if the text cannot be parsed."""
+    """Yield the documents that are mappings. Nothing is yielded if the text cannot be parsed."""
     try:
         documents: list[object] = [document.value for document in parse_documents(content)]
     except InputError:

@@ -77,7 +77,7 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
 
 def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
     """Return the pods that wait after a separate replay."""
-    return list(seen(pods)[1].find_waiting(counts))
+    return list(seen(pods)[1].find_pods_without_node(counts))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -103,7 +103,7 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
     """Against a loop over the pods in the order in which they were placed."""
     pods, counts = workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
     program, sets = seen(pods)
-    late = list(sets.find_waiting(counts))
+    late = list(sets.find_pods_without_node(counts))
     assert any(key.startswith("default/train") for key in late)
     simulation, outcomes, nodes = sets.replay_in_order(counts)
     free = {

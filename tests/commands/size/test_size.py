@@ -274,7 +274,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
 def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes take all pods; while one is tried the user interrupts."""
     objects = [node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))]
-    report = interrupted(monkeypatch, "find_waiting", 2, objects)
+    report = interrupted(monkeypatch, "find_pods_without_node", 2, objects)
     assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
 
 
@@ -296,7 +296,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     nodes = [node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
     objects = [*nodes, *(pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
     assert counts(sized(objects)) == {"small": 4}
-    report = interrupted(monkeypatch, "find_waiting", 1, objects)
+    report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before it found a set" in report.never[0].message
     assert report.build_first_line()[0].startswith("2 nodes take 2 pods;")

@@ -38,7 +38,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
-    evaluate_broken_linear,
+    evaluate_piecewise_linear,
 )
 from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
@@ -136,7 +136,7 @@ def test_usage_of_a_node(case):
 def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
-    assert evaluate_broken_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
+    assert evaluate_piecewise_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
 
 
 # -- random clusters ----------------------------------------------------------------------------------------------

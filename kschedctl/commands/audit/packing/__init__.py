@@ -72,7 +72,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         savings=savings,
         **build_verdict(
             (STRANDED, SPARE),
-            [*_iter_stranded_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
+            [*_iter_stranded_room_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
             merge_unknown_kinds([unread]),
         ),
     )
@@ -146,10 +146,12 @@ def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity
     return f"{', '.join(shares)} stranded" if shares else "no free capacity is stranded"
 
 
-def _iter_stranded_findings(rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom]) -> Iterator[Finding]:
-    """Yield a finding about stranded cpu and memory for each pool that has some.
+def _iter_stranded_room_findings(
+    rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom]
+) -> Iterator[Finding]:
+    """Yield a finding for each pool with stranded CPU or memory.
 
-    It is a warning if the share of one of them is large, otherwise a note.
+    It is a warning if either share is large, otherwise a note.
     """
     for pool in rooms:
         shares = {

@@ -421,7 +421,10 @@ class DrainsInTurn:
                 evictions.evict(position)
 
     def undo(self) -> None:
-        """Undo the last drain, once. A new simulation is begun if the drain reserved claims or volumes."""
+        """Undo the last drain; further calls do nothing until the next drain.
+
+        If the drain reserved claims or volumes, a new simulation is started.
+        """
         latest = self._latest
         self._latest = None
         if latest is None:

@@ -109,11 +109,11 @@ def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
 
 
 def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
-    """Return the number of pods of each workload, without terminating ones."""
-    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating
+    """Return the number of pods of each workload, excluding terminating pods."""
+    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     by_workload: Counter[str] = Counter()
     for info, count in zip(tiers.pods.infos, counts.tolist(), strict=True):
-        if count:
+        if count and not info.terminating:
             by_workload[str(find_owner(info.pod))] += count
     return by_workload
 

@@ -361,7 +361,7 @@ def _is_positive(quantity: str) -> bool:
 def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list[UnplacedWorkload]:
     """Return the Workloads that were admitted more than `min_seconds` ago and still have pods without a node.
 
-    The oldest admission comes first. Without the time of the cluster nothing is returned.
+    The oldest admission comes first. The list is empty if the cluster's time is unknown.
     """
     long_admitted = list(_iter_long_admitted(audited, min_seconds))
     if not long_admitted:

@@ -318,7 +318,7 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
 
 
 def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss: BrokenDomain) -> Finding:
-    """Build the finding that pods cannot be placed again after the worst loss of a domain."""
+    """Build the finding that the loss of the worst domain leaves fewer domains than minDomains and strands pods."""
     remaining = constraint.domains - 1
     lost_pods = f"{worst_loss.stranded:,} of {counted(worst_loss.lost, 'pod')}"
     remaining_text = f"{counted(remaining, 'domain')}, fewer than minDomains {constraint.min_domains}"

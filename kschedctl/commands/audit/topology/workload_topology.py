@@ -163,7 +163,7 @@ class Workloads:
     def from_view(cls, view: Fork) -> Workloads:
         """Return the workloads of a view, ordered by kind, namespace and name."""
         # number all workloads, -1 for pods that belong to none
-        owner_by_info = _list_workloads_by_info(view)
+        owner_by_info = _find_replicated_owners(view)
         all_owners = sorted({owner for owner in owner_by_info if owner is not None})
         numbers = {owner: number for number, owner in enumerate(all_owners)}
         code_by_info = np.array([-1 if owner is None else numbers[owner] for owner in owner_by_info], np.int64)
@@ -189,8 +189,8 @@ class Workloads:
         return len(self.owners)
 
 
-def _list_workloads_by_info(view: Fork) -> list[Owner | None]:
-    """Return the workload of each PodInfo, or None if its pods do not replace each other or terminate."""
+def _find_replicated_owners(view: Fork) -> list[Owner | None]:
+    """Return the owner of each PodInfo, or None if no controller would recreate its pods or they are terminating."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
         controller = find_controller(info.pod.metadata)

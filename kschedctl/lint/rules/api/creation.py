@@ -277,7 +277,7 @@ API_VERSION_DEPRECATED = Rule(
 
 
 def _iter_expiring_versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
-    """Yield the linted objects whose API version some release of Kubernetes does not serve, with that API version."""
+    """Yield the linted objects with an API version that not every release serves, and the version's lifecycle."""
     for subject in context.subjects:
         version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:

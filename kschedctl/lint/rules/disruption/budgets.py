@@ -48,7 +48,10 @@ PDB_ZERO_DISRUPTIONS = Rule(
 
 
 def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with a minAvailable that is not below the autoscaler's minimum of replicas."""
+    """Find budgets that allow no eviction once the autoscaler has scaled down.
+
+    Their minAvailable is at least the autoscaler's minimum number of replicas, but below the maximum.
+    """
     for subject, budget, workloads in context.iter_budgets():
         min_available = budget.spec.min_available
         lowest_replicas = sum(workload.lowest_replicas for workload in workloads)
@@ -135,7 +138,7 @@ def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload])
 
 
 def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with another unhealthyPodEvictionPolicy than AlwaysAllow, or none."""
+    """Find budgets whose unhealthyPodEvictionPolicy is unset or is not AlwaysAllow."""
     for subject, budget, _ in context.iter_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.build_problem(("spec",), "pods that are not ready may block a drain forever")

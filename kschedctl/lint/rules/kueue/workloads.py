@@ -18,7 +18,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import may_create_pods
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload, has_built_in_group
-from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
+from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
 from kschedctl.lint.rules.kueue.known_objects import (
     KueueReference,
     build_queue_cache,
@@ -112,7 +112,7 @@ KQ_LABEL_MISSPELT = Rule(
     why="Kueue ignores the label: the workload starts at once without quota, or goes to the default queue.",
     fix="Correct the label",
     source="https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/",
-    safe_fix=replace_label,
+    safe_fix=build_label_replacement,
 )
 
 

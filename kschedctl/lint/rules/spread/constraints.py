@@ -24,8 +24,8 @@ from kschedctl.lint.rule import (
     RemoveField,
     Rule,
     RuleProfile,
+    build_label_replacement,
     for_each_workload,
-    replace_label,
 )
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
 from kschedctl.snapshot.nodes import ZONE
@@ -175,7 +175,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     why="No node has the label: DoNotSchedule and required terms leave pods Pending, and others have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
     source=doc.LABELS,
-    safe_fix=replace_label,
+    safe_fix=build_label_replacement,
 )
 
 

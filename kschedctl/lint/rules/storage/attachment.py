@@ -19,7 +19,7 @@ from kschedctl.lint.analysis.placement import (
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS
-from kschedctl.lint.rule import ERROR, WARNING, Rule, replace_label
+from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
 from kschedctl.snapshot.nodes import ZONE
 from kschedctl.text.counts import agreeing, counted
 
@@ -184,5 +184,5 @@ LB_DEPRECATED = Rule(
     why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
     fix="Use the label that replaced it",
     source=doc.LABELS,
-    safe_fix=replace_label,
+    safe_fix=build_label_replacement,
 )

@@ -49,7 +49,7 @@ VL_MISSING = Rule(
 
 
 def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
-    """Yield a problem for each volume of a workload with a claim that does not exist, if all claims are known."""
+    """Yield a problem for each workload volume with a claim that does not exist, if all claims are known."""
     if not context.are_all_read("PersistentVolumeClaim"):
         return
     all_claims = context.list_all(PersistentVolumeClaim)

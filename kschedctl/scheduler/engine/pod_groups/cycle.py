@@ -308,7 +308,7 @@ class PodGroupCycle:
         """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
-            member = _build_fitting_member(cycle, position, self.choose(view, cycle.scores.best))
+            member = _build_placed_member_result(cycle, position, self.choose(view, cycle.scores.best))
         else:
             member = _build_failed_member(cycle, position, run_post_filter(cycle) if post_filter else None)
         if member.row == NO_ROW:
@@ -369,9 +369,10 @@ def _build_member_error(member: MemberResult) -> Status:
     return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
 
 
-def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberResult:
-    """Build the result for a pod that has feasible nodes and gets this row."""
+def _build_placed_member_result(cycle: Cycle, position: Position, row: Row) -> MemberResult:
+    """Build the result for a pod that has feasible nodes and is placed on the node in this row."""
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
+    # A nominated node that passes is the only node that was evaluated
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
     return MemberResult(
         position, SUCCESS, row=row, feasible=len(cycle.feasible), evaluated=evaluated, tied=len(cycle.scores.best)

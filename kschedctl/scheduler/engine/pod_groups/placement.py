@@ -46,7 +46,7 @@ class PlacementGeneratePlugin(Plugin, Protocol):
     """A plugin that generates placements."""
 
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
-        """Return the placements within `parent` to try, sorted by name. Raises PluginError."""
+        """Return the placements within `parent` to try, sorted by name. Raises PluginError if a plugin fails."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class PlacementScorePlugin(Plugin, Protocol):
     """A plugin that scores placements."""
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the score of a proposed placement, where higher is better. Raises PluginError."""
+        """Return the score of a proposed placement, where higher is better. Raises PluginError if a plugin fails."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
         """Return the scores of all placements scaled to 0 to 100, (S,).
@@ -64,9 +64,9 @@ class PlacementScorePlugin(Plugin, Protocol):
 
 
 def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -> list[GroupPlacement]:
-    """Return the placements that the profile's plugin generates within the current one. Raises PluginError.
+    """Return the placements that the profile's plugin generates within the current one.
 
-    Without such a plugin, the current placement is the only one.
+    Without such a plugin, the current placement is the only one. Raises PluginError if a plugin fails.
     """
     rows = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
     current = GroupPlacement("", rows)

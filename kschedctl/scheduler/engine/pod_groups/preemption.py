@@ -228,7 +228,7 @@ def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence
 
 
 def _do_members_still_pass(cycle: AnyCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
-    """Return whether the members pass the filters of their nodes, each with the earlier ones assumed."""
+    """Return whether each member still passes the filters on its node once the members before it are placed."""
     view = view.fork()
     for member in members:
         tried = run_cycle(cycle.framework, cycle.infos[member.position], view)

@@ -93,7 +93,10 @@ class DryRun:
 
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
-    """Find victims on each of the potential nodes (N,) whose eviction makes room for the pod. Raises PluginError."""
+    """Find victims on each of the potential nodes (N,) whose eviction makes room for the pod.
+
+    Raises PluginError if a plugin fails.
+    """
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
@@ -133,7 +136,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
 def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRun:
     """Dry-run preemption node by node, reusing cached results for unchanged nodes.
 
-    This is valid only if no filter looks at other nodes. Raises PluginError.
+    This is valid only if no filter looks at other nodes. Raises PluginError if a plugin fails.
     """
     view = cycle.view
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)

@@ -41,8 +41,8 @@ def dry_run_changed_nodes(
 ) -> DryRunState:
     """Return the dry-run result on the potential nodes (N,), reusing cached results of unchanged nodes.
 
-    If only the best candidates are wanted, nodes that cannot be better than the ones found are not tried. Raises
-    PluginError.
+    If only the best candidates are wanted, nodes that cannot be better than the candidates found so far are not tried.
+    Raises PluginError if a plugin fails.
     """
     view, cache = cycle.view, cycle.victim_cache
     pod_class = get_dry_run_key(cycle.info, view)
@@ -141,7 +141,7 @@ class _Trial:
         return self.filtering.view
 
     def dry_run_nodes(self, nodes: Bools) -> DryRunState:
-        """Dry-run preemption on these nodes (N,), and return their results. Raises PluginError."""
+        """Dry-run preemption on these nodes (N,), and return their results. Raises PluginError if a plugin fails."""
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
 
@@ -182,7 +182,7 @@ class _Trial:
     def find_fitting(self, nodes: Bools, priority: int) -> Bools:
         """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).
 
-        Raises PluginError.
+        Raises PluginError if a plugin fails.
         """
         if not nodes.any():
             return nodes
@@ -193,7 +193,7 @@ class _Trial:
         """Find the lowest priority such that the pod fits on some node once all pods up to that priority are evicted.
 
         Return the priority with the nodes (N,) on which the pod fits, or None if there is no such priority. The search
-        starts at `guess` and its neighbor, then continues by bisection. Raises PluginError.
+        starts at `guess` and its neighbor, then continues by bisection. Raises PluginError if a plugin fails.
         """
         best = None
         low = 0
@@ -214,7 +214,10 @@ class _Trial:
         return best
 
     def _find_fitting_without(self, pods: Positions) -> Bools:
-        """Return the nodes (N,) on which the pod fits once these pods are evicted. Raises PluginError."""
+        """Return the nodes (N,) on which the pod fits once these pods are evicted.
+
+        Raises PluginError if a plugin fails.
+        """
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):
             by_node = np.argsort(self.view.node[pods], kind="stable")
@@ -226,7 +229,8 @@ class _Trial:
 def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
     """Return which pods have to be evicted if each node's pods are put back one by one in this order, (V,).
 
-    The pods are sorted by node. Once most nodes are done, the arrays shrink to the others. Raises PluginError.
+    The pods are sorted by node. Once most nodes are done, the arrays shrink to the others. Raises PluginError if a
+    plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
     remaining = np.arange(len(pods))
@@ -273,7 +277,10 @@ class _PodsPerNode:
         return OwnRows(self.view, self.rows)
 
     def find_rejected(self, removed: Bools) -> Bools:
-        """Return which of the nodes are rejected without the removed pods (V,), (M,). Raises PluginError."""
+        """Return which of the nodes are rejected without the removed pods (V,), (M,).
+
+        Raises PluginError if a plugin fails.
+        """
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)

@@ -133,7 +133,10 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
-        """Return which of the rows the filters reject under a hypothesis, (M,). Raises PluginError."""
+        """Return which of the rows the filters reject under a hypothesis, (M,).
+
+        Raises PluginError if a plugin fails.
+        """
         return ~self.filtering.judge(delta, self.known, self.promising).passing[rows]
 
 
@@ -176,7 +179,7 @@ class Victims:
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
         """Put back the victims that do not have to go, one per node and step. Return row -> error.
 
-        `selection` may require further victims to go. Raises PluginError.
+        `selection` may require further victims to go. Raises PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):

@@ -147,7 +147,7 @@ def _compute_spec_requests(info: PodInfo) -> dict[str, int]:
 def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: float) -> AllocatedClaim:
     """Build an allocated claim with the nodes on which it cannot be used, which are all if its devices fail.
 
-    Raises PluginError.
+    Raises PluginError if a plugin fails.
     """
     unselected = _find_unselected_nodes(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
@@ -165,7 +165,10 @@ def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
 
 
 def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
-    """Return the mask of nodes (N,) that the allocation's node selector excludes. Raises PluginError."""
+    """Return the mask of nodes (N,) that the allocation's node selector excludes.
+
+    Raises PluginError if a plugin fails.
+    """
     selector = claim.status.allocation.node_selector if claim.status.allocation else None
     if selector is None:
         return np.zeros(len(inventory.nodes), np.bool_)

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     ResourceSpec,
     ScoringStrategy,
-    evaluate_broken_linear,
+    evaluate_piecewise_linear,
     scale_points,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -243,7 +243,7 @@ def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsag
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     shares = truncating_divide(requested * 100, np.where(allocatable == 0, 1, allocatable))
     percent = np.where((allocatable == 0) | (requested > allocatable), 100, shares)
-    scores = evaluate_broken_linear(scale_points(shape), percent)
+    scores = evaluate_piecewise_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
     weighted_sum = (scores * weights).sum(axis=0)

@@ -50,12 +50,12 @@ def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]
     return [(point.utilization, point.score * scale) for point in shape]
 
 
-def evaluate_broken_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+def evaluate_piecewise_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
     """Evaluate the function through the points (utilization, score) in Go's integer arithmetic.
 
     The function is constant before the first and after the last point.
 
-    >>> evaluate_broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    >>> evaluate_piecewise_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
     """
     first_x, first_y = points[0]

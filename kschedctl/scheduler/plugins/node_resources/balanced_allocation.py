@@ -212,7 +212,7 @@ def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> np
 
 
 def _sum_in_order(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the sum over the first axis (F,), strictly in order, because float addition depends on the order."""
+    """Return the sum over the first axis, added strictly in order because float addition is not associative."""
     total = np.zeros(values.shape[1])
     for row in values:
         total = total + row

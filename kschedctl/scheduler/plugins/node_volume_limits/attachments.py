@@ -100,7 +100,10 @@ def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pe
 
 
 def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
-    """Return the CSI volume of an in-line in-tree volume, or None if it does not count. Raises PluginError."""
+    """Return the CSI volume of an in-line in-tree volume, or None if it does not count.
+
+    Raises PluginError if a plugin fails.
+    """
     plugin = find_in_tree_plugin(volume)
     if plugin is None or not storage.counts_as_csi(plugin):
         return None

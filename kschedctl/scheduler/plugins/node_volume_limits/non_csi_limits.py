@@ -74,7 +74,7 @@ def find_disks_of_pod(info: PodInfo, storage: Listers, new: bool) -> list[Attach
 
 
 def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
-    """Return the disks that a running pod has attached. Raises PluginError."""
+    """Return the disks that a running pod has attached. Raises PluginError if a plugin fails."""
     return find_disks_of_pod(info, storage, new=False)
 
 

@@ -72,7 +72,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this `action`, HARD or SOFT, or the profile's defaults if it has none.
 
-        The result is cached for identical pods. Raises SelectorError.
+        The result is cached for identical pods. Raises SelectorError if a selector is invalid.
         """
         return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
 
@@ -96,7 +96,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     ) -> list[SpreadConstraint]:
         """Return the constraints with this action, with policies defaulted and selectors completed.
 
-        Raises SelectorError.
+        Raises SelectorError if a selector is invalid.
         """
         has_policies = self.inclusion_policies
         return [
@@ -113,7 +113,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector with the requirements of its matchLabelKeys. Raises SelectorError."""
+        """Return the constraint's selector with the requirements of its matchLabelKeys.
+
+        Raises SelectorError if a selector is invalid.
+        """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
         own_labels = {key: info.labels[key] for key in keys if key in info.labels}

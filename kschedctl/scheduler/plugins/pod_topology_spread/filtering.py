@@ -327,7 +327,10 @@ class SmallestCounts(NamedTuple):
 
 
 def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
-    """Return the two smallest counts of the domains in the mask `exists` (V,)."""
+    """Return the two smallest counts of the existing domains, and the domain with the smallest.
+
+    `counts` and the mask `exists` have one entry for each of the V domains.
+    """
     existing_counts = np.where(exists, counts, NO_MINIMUM)
     domain = int(existing_counts.argmin())
     fewest = int(existing_counts[domain])

@@ -279,7 +279,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
-        """Return verdicts of the hard constraints that stay valid as pods come and go. Raises PluginError."""
+        """Return verdicts of the hard constraints that stay valid as pods come and go.
+
+        Raises PluginError if a plugin fails.
+        """
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:

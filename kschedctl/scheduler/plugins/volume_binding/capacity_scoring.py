@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
 from kschedctl.scheduler.framework.scores import round_half_away
-from kschedctl.scheduler.plugins.helper.scoring_strategy import evaluate_broken_linear
+from kschedctl.scheduler.plugins.helper.scoring_strategy import evaluate_piecewise_linear
 from kschedctl.scheduler.plugins.helper.volumes.listers import parse_requested_storage, parse_volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
@@ -64,7 +64,7 @@ def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResourc
     requested, capacity, used = resources
     is_full = (capacity == 0) | (requested > capacity)
     percent = np.where(is_full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
-    total = np.where(used, evaluate_broken_linear(points, percent), 0).sum(axis=1)
+    total = np.where(used, evaluate_piecewise_linear(points, percent), 0).sum(axis=1)
     num_classes = used.sum(axis=1)
     return round_half_away(total / np.maximum(num_classes, 1))
 

@@ -190,7 +190,10 @@ def _translate_gce_handle(name: str, zones: str) -> str:
 
 
 def _find_gce_region(zones: list[str]) -> str:
-    """Return the region that all the zones have in common. Raises TranslationError."""
+    """Return the region that all the zones have in common.
+
+    Raises TranslationError if a zone has an unexpected format or the zones are not all in one region.
+    """
     regions = set()
     for zone in zones:
         region, _, _ = zone.rpartition("-")
@@ -199,6 +202,7 @@ def _find_gce_region(zones: list[str]) -> str:
             raise TranslationError(f"failed to get region from zones: {problem}")
         regions.add(region)
     if len(regions) != 1:
+        # Upstream prints its set, a Go map with empty structs as values
         regions_text = " ".join(f"{region}:{{}}" for region in sorted(regions))
         problem = f"multiple or no regions gotten from zones, got: map[{regions_text}]"
         raise TranslationError(f"failed to get region from zones: {problem}")
