@@ -97,7 +97,7 @@ def test_select_and_ignore(run: Run) -> None:
         (("lint", "explain"), "needs exactly one rule"),
         (("lint", "explain", "nope"), 'no rule is named "nope"'),
         (("lint", "web.yaml", "--baseline", "web.yaml"), "web.yaml"),
-        (("config", "check", "web.yaml"), "not one KubeSchedulerConfiguration"),
+        (("config", "check", "web.yaml"), "must contain exactly one KubeSchedulerConfiguration"),
         (("config", "chek", "web.yaml"), "config check FILE"),
     ],
 )
