@@ -220,7 +220,7 @@ class Drawing(Output):
     def __post_init__(self) -> None:
         """Check the options before anything is read.
 
-        Raises UsageError if the output format does not suit the plot or the terminal, or a library for plots is missing.
+        Raises UsageError if the output format does not suit the plot or the terminal, or the plot library is missing.
         """
         if self.plot and self.output.name not in ("table", "wide"):
             raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
