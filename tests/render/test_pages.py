@@ -39,7 +39,7 @@ def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
 def test_reasons_count_nodes_and_those_that_they_alone_refuse() -> None:
     for width in (80, 160):
         rows = [
-            re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE, width=width), "Why nodes are refused")
+            re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE, width=width), "Why nodes are rejected")
         ]
         assert rows[1:] == [
             ["3", "2", "NodeResourcesFit", "Insufficient cpu"],
@@ -49,11 +49,11 @@ def test_reasons_count_nodes_and_those_that_they_alone_refuse() -> None:
 
 def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
     """How many, of which pools, two names, and what stands against the first of them."""
-    rows = [re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE), "Refused nodes")]
+    rows = [re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE), "Rejected nodes")]
     assert rows[1] == ["2", "general", "n3, n2", "NodeResourcesFit", "n3: cpu: 2 requested, 1 free of 4"]
     assert rows[2][:4] == ["2", "gpu", "n1, n4", "TaintToleration"]
     assert rows[2][4:] == ["n1: taint gpu:NoSchedule is not tolerated", "NodeResourcesFit"]
-    narrow = section(text(UNSCHEDULABLE, width=80), "Refused nodes")
+    narrow = section(text(UNSCHEDULABLE, width=80), "Rejected nodes")
     assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
     assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (also")
 
@@ -72,7 +72,7 @@ def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
 def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
     absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
     shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
-    row = section(shown, "Refused nodes")[1]
+    row = section(shown, "Rejected nodes")[1]
     assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "not evaluated", "TaintToleration"]
 
 

@@ -28,7 +28,9 @@ from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column, Tone
 
 TEXTS = st.text(st.sampled_from("ab -/=.é漢"), max_size=60)
-COLUMNS = st.builds(Column, st.sampled_from(["node", "also refused by", "ImageLocality"]), st.booleans(), st.booleans())
+COLUMNS = st.builds(
+    Column, st.sampled_from(["node", "also rejected by", "ImageLocality"]), st.booleans(), st.booleans()
+)
 
 
 @st.composite

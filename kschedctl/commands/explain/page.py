@@ -227,7 +227,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
             columns.append(Column("closest node"))
     # Rows end with the closest node, which is cut off if there is no column for it
     rows = [_build_elimination_row(elimination, is_stacked)[: len(columns)] for elimination in eliminations]
-    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are refused", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are rejected", full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
@@ -244,16 +244,16 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, such as"), Column("refused by")]
+    columns = [*number_columns("nodes"), Column("pool, such as"), Column("rejected by")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
-        columns += [Column("why"), Column("also refused by")]
+        columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("rejected by", keep=True)]
+        columns += [Column("why"), Column("also rejected by")]
     return build_table(
         groups,
         columns,
         partial(_build_group_row, style=style),
         style,
-        title="Refused nodes, closest to fitting first",
+        title="Rejected nodes, closest to fitting first",
         limit=GROUPS_SHOWN,
         full=False,
         each_node=True,
@@ -318,10 +318,10 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
 def _build_node_table(report: Explanation, style: Style) -> Page:
     """Build the table of all nodes: feasible ones first, then rejected ones, closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
-    columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
-    columns += [Column("why"), Column("also refused by")]
+    columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
+    columns += [Column("why"), Column("also rejected by")]
     if style.narrow:
-        columns = [Column("node", keep=True), Column("refused by")]
+        columns = [Column("node", keep=True), Column("rejected by")]
     return build_table(nodes, columns, partial(_build_node_row, style=style), limit=None, title="All nodes", full=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.api.resource_names import format_in_one_unit
+from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
@@ -87,11 +87,11 @@ def _build_fragmentation_warnings(report: MakeRoom) -> Page:
 
 def _describe_fragmentation(fragmented: FragmentedResource) -> str:
     """Describe how much of a resource is free in total and on one node, and how much is requested."""
-    free, on_one, requested = format_in_one_unit(
-        fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
+    (requested, free, on_one), unit = format_for_sentence(
+        fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one
     )
     nodes = counted(fragmented.nodes, "node")
-    return f"{fragmented.resource}: {requested} requested; {free} free on {nodes}, but at most {on_one} on one node"
+    return f"needs {requested} {unit}; {free} free on {nodes}, but at most {on_one} on one node"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

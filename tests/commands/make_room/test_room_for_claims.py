@@ -49,7 +49,7 @@ def test_fragmented_devices_are_named() -> None:
     )
     shown = RENDERERS["table"](report, Style())
     assert (
-        "Fragmented: devices for claim d/new-gpu, request r: 4 requested; 4 free on 2 nodes, but at most 2 on one node"
+        "Fragmented: needs 4 devices for claim d/new-gpu, request r; 4 free on 2 nodes, but at most 2 on one node"
         in shown
     )
 
