@@ -124,14 +124,16 @@ class Insufficient(Fact, frozen=True):
         'needs 9 CPUs; 2 of 4 free; no node is that large'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
         needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
+        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).words()
+        'needs 1 nvidia.com/gpu; the node has none'
         """
         (requested, free, offered), unit = names.format_for_sentence(
             self.resource, self.requested, self.free, self.offered
         )
         if not self.largest:
             return f"needs {requested} {unit}; no node offers any"
-        text = f"needs {requested} {unit}; {free} of {offered} free"
-        return f"{text}{self._describe_size_limit()}{self._describe_resizes()}"
+        stock = f"{free} of {offered} free" if self.offered else "the node has none"
+        return f"needs {requested} {unit}; {stock}{self._describe_size_limit()}{self._describe_resizes()}"
 
     def describe_cause(self, node: str, scope: str) -> str:
         """Describe the requested amount and the largest free amount, which is on `node`.
