@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
+from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
@@ -73,34 +73,22 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
-    'no node is large enough: 64 CPUs requested, the largest node has 31.5 (32.5 short)'
+    'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
-    'no node offers a/b: 2 requested'
+    'needs 2 a/b, which no node offers'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
+    (needed, available, shortage), unit = format_for_sentence(name, requested, largest, requested - largest)
     if not largest:
-        return f"no node offers {name}: {_format_in_common_unit(name, requested)} requested"
-    shortage = requested - largest
-    if name == CPU:
-        requested_text, largest_text, shortage_text = (f"{milli / 1000:g}" for milli in (requested, largest, shortage))
-        requested_text += " CPU" if requested == 1000 else " CPUs"
-    else:
-        requested_text, largest_text, shortage_text = format_in_one_unit(name, requested, largest, shortage)
-        requested_text += f" {name}"
-    largest_text += f" ({shortage_text} short)"
-    text = f"no node is large enough: {requested_text} requested, the largest node has {largest_text}"
+        return f"needs {needed} {unit}, which no node offers"
+    text = f"no node is large enough: needs {needed} {unit}; the largest node has {available} ({shortage} short)"
     if doubted and not is_plausible_machine_size(name, requested, largest):
         text += "; no known machine is that large, so the request looks wrong"
     return text
-
-
-def _format_in_common_unit(name: str, amount: int) -> str:
-    """Format the amount in the unit that people use, with CPU in cores instead of milli-CPUs."""
-    return f"{amount / 1000:g}" if name == CPU else format_amount(name, amount)
 
 
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:

@@ -25,8 +25,6 @@ READABLE, SHARE, MIN_READABLE = 28, 3, 20
 there is another way."""
 LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
 """Texts longer than LONG are not folded to less than LONG_READABLE columns or 1/LONG_SHARE of the line."""
-MIN_NAME_WIDTH = MIN_READABLE
-"""Names that are longer than the line are broken into pieces of at least this width."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
 """Where a word may be broken, best places first."""
@@ -72,7 +70,7 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
     stacked = _stack_columns(table, text_columns)
     room = width - _compute_gap_width(stacked)
     least = [
-        readable if column.right else min(readable, MIN_NAME_WIDTH)
+        readable if column.right else min(readable, MIN_READABLE)
         for column, readable in zip(stacked.columns, _compute_readable_widths(stacked, width), strict=True)
     ]
     if sum(least) > room:

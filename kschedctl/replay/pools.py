@@ -59,7 +59,7 @@ def select_reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
 
 
 def list_reported_resources(view: Fork) -> list[str]:
-    """Return the names of resources worth reporting: not pods, and disks only if pods request them."""
+    """Return the names of all resources except pods, and except ephemeral storage if no pod requests any."""
     omitted = {PODS}
     if not view.requested[:, view.resources[EPHEMERAL_STORAGE]].any():
         omitted.add(EPHEMERAL_STORAGE)

@@ -70,7 +70,7 @@ class Report(Document, frozen=True):
             verdict="",
             headline=" ".join(filter(None, self.build_first_line())),
             undecided=bool(getattr(self, "undecided", False)),
-            doubts=tuple(self._iter_doubts()),
+            doubts=tuple(dict.fromkeys(self.iter_doubts())),
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.extend_summary(summary).shorten()
@@ -118,7 +118,7 @@ class Report(Document, frozen=True):
         """Return the answer in one line, without control characters."""
         return printable(" ".join(filter(None, self.build_first_line())) or type(self).__name__)
 
-    def _iter_doubts(self) -> Iterator[str]:
+    def iter_doubts(self) -> Iterator[str]:
         """Yield the limits of the answer: what was not read, is not replayed, or is a bug of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"

@@ -443,7 +443,7 @@ class Registrations:
         return tuple(predicates)
 
     def find_registered_plugins(self, event: ClusterEvent) -> frozenset[str]:
-        """Return the names of the plugins that registered for an event."""
+        """Return the names of the plugins that asked to have rejected pods retried on the event. Results are cached."""
         if event not in self._plugins_by_event:
             registered = frozenset(plugin for plugin in self.by_plugin if self.find_hints(plugin, event))
             self._plugins_by_event[event] = registered

@@ -333,20 +333,23 @@ class DistinctInfos(Sequence[PodInfo]):
     def _build_info(self, number: int) -> PodInfo:
         """Build and store the info with this number."""
         pod = self._pods[int(self.rows[number])]
-        info = PodInfo(self._stored(pod), self._options, number, self._alike.get(number, number))
+        info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
         self._made[number] = info
         return info
 
     @cached_property
-    def _alike(self) -> dict[int, int]:
-        """Number of an info with resource claims -> the first info that differs only in names."""
+    def _first_equivalents(self) -> dict[int, int]:
+        """For each info with resource claims, by number: the number of the first info that differs in claim names only.
+
+        An info without an earlier one of this kind has its own number.
+        """
         first_by_digest: dict[bytes, int] = {}
-        first_alike = {}
+        first_equivalents = {}
         for number, template in enumerate(self.templates):
             if template.spec.resource_claims:
                 pod = self._pods[int(self.rows[number])]
-                first_alike[number] = first_by_digest.setdefault(digest(_list_fields_read(pod)), number)
-        return first_alike
+                first_equivalents[number] = first_by_digest.setdefault(digest(_list_fields_read(pod)), number)
+        return first_equivalents
 
 
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:

@@ -40,7 +40,7 @@ def test_the_first_fix_reverts_the_resize() -> None:
     """The command is a strategic merge patch of the resize subresource, which finds containers by their names."""
     report = kschedctl.remedies(kschedctl.Cluster.from_paths([SITUATION]), "default/late")
     first = report.remedies[0]
-    assert first.summary == "Revert the deferred resize of default/grower from 12000m to 500m cpu"
+    assert first.summary == "Revert the deferred resize of default/grower from 12 to 0.5 CPUs"
     assert (first.kinds, first.opens, first.victims, first.weakens) == (("RevertResize",), ("n1",), (), None)
     (command,) = first.commands
     words = shlex.split(command)

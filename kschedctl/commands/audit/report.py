@@ -5,6 +5,8 @@ The sections that have a folder have a report of their own there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from kschedctl.commands.audit.latency.report import LatencySection
@@ -61,6 +63,11 @@ class Audit(Report, frozen=True, kw_only=True):
             ),
             figures={section.name: len(section.findings) for section in self.sections},
         )
+
+    def iter_doubts(self) -> Iterator[str]:
+        """Yield the limits of all sections."""
+        for section in self.sections:
+            yield from section.iter_doubts()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""

@@ -58,7 +58,7 @@ class PodClaim(NamedTuple):
 
 
 def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
-    """Yield the pod's volumes that refer to claims, in their order in the pod."""
+    """Yield a PodClaim for each volume of the target pod that refers to a claim, in the order of the volumes."""
     pod = tried.trial.pod
     claims = get_listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):

@@ -114,7 +114,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
 
 
 def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """Group the nodes by pool."""
+    """Return the nodes of each pool, by the pool's name and in the given order."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
         pools.setdefault(find_pool(node), []).append(node)

@@ -192,8 +192,8 @@ def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if position is None:
             continue
         pod = view.pods.objects[position]
-        running, reserved = resource_names.format_in_one_unit(resource, resize.running, resize.reserved)
-        text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {resource}"
+        (reserved, running), unit = resource_names.format_for_sentence(resource, resize.reserved, resize.running)
+        text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {unit}"
         yield Fix(
             FixKind.REVERT_RESIZE,
             resize.pod,

@@ -6,7 +6,6 @@ strings; the script's data is JSON without `<`, `>` and `&`.
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
@@ -19,7 +18,7 @@ from markupsafe import Markup
 
 from kschedctl.api.copying import replace
 from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
-from kschedctl.render.html.sections import HtmlSection, Words, split_into_sections, truncate
+from kschedctl.render.html.sections import HtmlSection, Words, split_camel_case, split_into_sections, truncate
 from kschedctl.render.html.tiles import build_tiles
 from kschedctl.render.page import Page, Style
 from kschedctl.render.renderers import kind_of
@@ -29,7 +28,6 @@ from kschedctl.text.printable import printable
 
 WIDTH = 200
 """Columns for which the page is made: no column of a table is left out, and none is put beneath another."""
-_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 def render_html(
@@ -77,15 +75,6 @@ def _build_heading(document: Document) -> str:
         return f"Audit: {getattr(document, 'title', '')}"
     first, *other_words = split_camel_case(kind_of(document))
     return " ".join((first, *map(str.lower, other_words)))
-
-
-def split_camel_case(name: str) -> list[str]:
-    """Split a CamelCase name into words.
-
-    >>> split_camel_case("ImageLocality")
-    ['Image', 'Locality']
-    """
-    return _HUMP.split(name)
 
 
 SCHEDULER_PREFIX = "kube-scheduler:"

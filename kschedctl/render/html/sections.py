@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from kschedctl.text.printable import printable
 ROWS_WITHOUT_SCRIPT = 50
 """Rows of a table in the HTML itself; the script lays out more on demand."""
 
+_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 MAX_TEXT_LENGTH = 5000
 """Longest text that is shown."""
 
@@ -163,3 +165,12 @@ def truncate(text: str) -> str:
     """
     excess = len(text) - MAX_TEXT_LENGTH
     return text if excess <= 0 else f"{text[:MAX_TEXT_LENGTH]}… ({counted(excess, 'character')} more)"
+
+
+def split_camel_case(name: str) -> list[str]:
+    """Split a CamelCase name into words.
+
+    >>> split_camel_case("ImageLocality")
+    ['Image', 'Locality']
+    """
+    return _HUMP.split(name)

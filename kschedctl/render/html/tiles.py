@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from kschedctl.render.html.sections import split_camel_case
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, Summary
 from kschedctl.text.printable import printable
 
 MAX_FIGURES = 4
-_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Tile(NamedTuple):
@@ -48,39 +47,33 @@ def _build_figure_tiles(summary: Summary) -> list[Tile]:
         return _build_node_tiles(summary)
     if len(figures) > MAX_FIGURES:
         figures = {name: number for name, number in figures.items() if number}
-    return [Tile(_split_words(name), f"{number:,}") for name, number in list(figures.items())[:MAX_FIGURES]]
+    shown = list(figures.items())[:MAX_FIGURES]
+    return [Tile(" ".join(split_camel_case(name)).lower(), f"{number:,}") for name, number in shown]
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:
-    """Build the tiles that say how many nodes are eligible and how many are feasible."""
+    """Build the tiles that say how many nodes are eligible and how many are feasible. There are none without nodes."""
     nodes = summary.figures["nodes"]
+    if not nodes:
+        return []
     tiles = [Tile("feasible nodes", f"{summary.figures['feasibleNodes']:,} of {nodes:,}")]
     eligible = max((cause.of_nodes for cause in summary.causes), default=0)
     if 0 < eligible < nodes:
         tiles.insert(0, Tile("eligible nodes", f"{eligible:,} of {nodes:,}"))
-    return tiles if nodes else []
+    return tiles
 
 
 def _build_fix_tile(fix: ShortFix) -> Tile:
-    """Build the tile of the best fix, with its drawback below it."""
-    label = "best fix" if not fix.rivals else "best fix, if it comes first"
+    """Build the tile of the best fix, with its drawbacks below it, such as the pods that take the room first."""
     drawback = f"but {fix.but}" if fix.but else ""
-    return Tile(label, printable(fix.summary), detail=printable(drawback))
+    return Tile("best fix", printable(fix.summary), detail=printable(drawback))
 
 
 def _build_certainty_tile(summary: Summary) -> Tile:
-    """Build the tile that says whether anything could change the answer, and what."""
+    """Build the tile that says whether something that was not read or is not replayed could change the answer."""
+    doubts = printable("; ".join(summary.doubts))
     if summary.undecided:
-        return Tile("certainty", "undecided", "warning", printable("; ".join(summary.doubts)))
-    if summary.doubts:
-        return Tile("certainty", "with limits", "warning", printable("; ".join(summary.doubts)))
-    return Tile("certainty", "everything was read", "good")
-
-
-def _split_words(name: str) -> str:
-    """Split a camelCase name into lower-case words.
-
-    >>> _split_words("feasibleNodes")
-    'feasible nodes'
-    """
-    return _WORD_START.sub(" ", name).lower()
+        return Tile("certainty", "undecided", "warning", doubts)
+    if doubts:
+        return Tile("certainty", "with limits", "warning", doubts)
+    return Tile("certainty", "no known limits", "good")

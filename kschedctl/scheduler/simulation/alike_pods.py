@@ -135,7 +135,11 @@ class AlikePods:
     def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Return the result of `find_best_rows` by looking at groups, or None if all nodes have to be judged."""
+        """Find the rows with the highest score by judging one example of each group of equivalent nodes.
+
+        Returns these rows and the number of feasible rows, or None if nominated pods or claims require that every node
+        is judged.
+        """
         rejected: Bools | bool = False
         if nominated:
             if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes

@@ -73,7 +73,7 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
-        "room: no node is large enough: 64 CPUs requested, the largest node has 31.5 (32.5 short)",
+        "room: no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)",
         "a higher PriorityClass: no non-system class above its priority of 0 lets pods preempt",
     )
     assert [each.summary for each in report.remedies] == [

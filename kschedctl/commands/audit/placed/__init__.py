@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.resource_names import format_in_one_unit
+from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.placement_errors import (
@@ -263,9 +263,9 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
 
     It is only a warning if all pods that are too much are static, since no scheduler placed them.
     """
-    requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
+    (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
-    message = f"{counted(node.pods, 'pod')} {verb} {requested} {node.resource} of {allocatable}"
+    message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
     excess = [arrival for arrival in node.arrivals if arrival.beyond]
     if excess and excess[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""

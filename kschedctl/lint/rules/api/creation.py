@@ -312,9 +312,9 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
 
 
 def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
-    """Yield kind, path and fields of an object, and of the pod or claim template that it contains, if any.
+    """Yield (kind, path, fields) of an object and then of its pod template or claim template, if it has one.
 
-    Custom resources yield nothing.
+    A pod template counts as a Pod, a claim template as a ResourceClaim. Custom resources yield nothing.
     """
     if is_custom_api(subject.api_version):
         return

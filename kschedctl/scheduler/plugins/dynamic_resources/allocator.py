@@ -465,7 +465,7 @@ class Search:
         if not self.limit.any_order:
             return place + 1
         is_distinct = any(c.distinct_attribute is not None for c in self.claims[position.claim].constraints)
-        if not self.interchangeable or (is_distinct and self.features.newer_allocator):
+        if not self.interchangeable or (is_distinct and self.features.uses_newer_allocator):
             return 0
         return place if self._can_take_again(position, device) else place + 1
 
@@ -507,7 +507,7 @@ class Search:
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 selectors = tuple(selector for selector in selectors if not selector.of_class)
             selected = all(
-                self.inventory.matches_selector(cel, device, self.features.newer_allocator) for cel in selectors
+                self.inventory.matches_selector(cel, device, self.features.uses_newer_allocator) for cel in selectors
             )
             self.selectable[key] = selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]

@@ -123,7 +123,7 @@ def _find_misfit(search: Search, request: Request, device: PooledDevice) -> Devi
     for selector in request.selectors:
         source, _, _ = selector.source.partition(":")
         try:
-            if not search.inventory.matches_selector(selector, device, search.features.newer_allocator):
+            if not search.inventory.matches_selector(selector, device, search.features.uses_newer_allocator):
                 return DeviceFault("NotSelected", source=source, expression=selector.text)
         except AllocationError as error:
             return DeviceFault("SelectorFails", error.text, source, selector.text)

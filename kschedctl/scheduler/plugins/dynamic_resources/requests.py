@@ -153,7 +153,7 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
     """
     requests = tuple(_read_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
-        is_distinct = constraint.distinct_attribute is not None and features.newer_allocator
+        is_distinct = constraint.distinct_attribute is not None and features.uses_newer_allocator
         if constraint.match_attribute is None and not is_distinct:
             raise AllocationError(
                 f"claim {format_claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
@@ -175,7 +175,7 @@ def _read_alternatives(
     subrequests: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
     if not subrequests and request.exactly:
         subrequests = (request.exactly,)
-    if features.newer_allocator and not features.consumable_capacity:
+    if features.uses_newer_allocator and not features.consumable_capacity:
         for sub in subrequests:
             if sub.capacity is None:
                 continue

@@ -76,8 +76,10 @@ class Features(NamedTuple):
         return self.list_attributes or LISTS_IN_CEL.at(self.release)
 
     @property
-    def newer_allocator(self) -> bool:
-        """True if the allocator runs that supports distinctAttribute and checks requests for capacity.
+    def uses_newer_allocator(self) -> bool:
+        """True if the feature gates select kube-scheduler's newer device allocator.
+
+        Only that one supports distinctAttribute and checks capacity requests.
 
         Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
         """

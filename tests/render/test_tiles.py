@@ -1,0 +1,38 @@
+"""The tiles at the top of HTML reports: what they may claim, and what they must not leave out."""
+
+from __future__ import annotations
+
+from kschedctl.commands.audit.report import Audit, CreationSection
+from kschedctl.commands.explain.report import Explanation, NodeReport
+from kschedctl.render.html.tiles import Tile, build_tiles
+from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.summary import CostKind, FixCost
+
+
+def section(*not_replayed: str) -> CreationSection:
+    return CreationSection(title="Creation", headline="fine", state="sound", not_replayed=not_replayed)
+
+
+def test_an_audit_has_the_limits_of_its_sections_each_once() -> None:
+    audit = Audit(headline="Sound", state="sound", sections=(section("webhooks"), section("webhooks", "quotas")))
+    certainty = build_tiles(audit)[-1]
+    assert certainty == Tile("certainty", "with limits", "warning", "not replayed: webhooks; not replayed: quotas")
+
+
+def test_nothing_is_limited_if_no_section_is() -> None:
+    audit = Audit(headline="Sound", state="sound", sections=(section(),))
+    assert build_tiles(audit)[-1].tone == "good"
+
+
+def test_a_fix_whose_room_others_take_says_so() -> None:
+    costs = (FixCost(CostKind.EVICTS, "evicts shop/a"),)
+    fix = Remedy("Delete shop/a", "operator", None, ("n1",), (), (), costs=costs, rivals=("shop/first",))
+    node = NodeReport("n1", "", "", False)
+    tiles = build_tiles(Explanation("shop/b", "Unschedulable", "", nodes=(node,), remedies=(fix,)))
+    (best,) = [tile for tile in tiles if tile.label == "best fix"]
+    assert "shop/first" in best.detail
+    assert "evicts shop/a" in best.detail
+
+
+def test_without_nodes_there_are_no_tiles() -> None:
+    assert build_tiles(Explanation("shop/b", "Unschedulable", "")) == []
