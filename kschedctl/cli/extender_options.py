@@ -35,7 +35,7 @@ class Extending:
 
     call_extenders: Annotated[
         bool,
-        typer.Option("--call-extenders", help="Really ask the configuration's extenders, at their URLs over HTTP."),
+        typer.Option("--call-extenders", help="Call the configured extenders over HTTP."),
     ] = False
     record_extenders: Annotated[
         str | None,

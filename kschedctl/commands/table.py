@@ -193,7 +193,7 @@ TABLE = (
     ),
     CommandEntry(
         "wakes",
-        "What makes the scheduler retry a refused pod?",
+        "What makes the scheduler retry a rejected pod?",
         HelpHeading.ASK,
         3,
         exit_codes=f"Exit codes: 0 answered, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",

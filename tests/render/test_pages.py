@@ -113,7 +113,7 @@ def test_scores_show_raw_and_weighted_and_the_ties() -> None:
     rows = section(text(SCHEDULABLE), "Scores of 3 feasible nodes")
     assert rows[3].split() == ["n1", "★", "350", "50", "→", "50"]
     assert rows[5].split() == ["n3", "310", "10", "→", "10"]
-    assert "The same on these nodes: TaintToleration 300" in rows
+    assert "Equal on all these nodes: TaintToleration 300" in rows
     assert rows[-1] == "2 nodes are tied at the top, kube-scheduler picks one of them at random: n1, n2"
     wide = text(SCHEDULABLE, wide=True)
     assert "0 → 100 × 3" in wide

@@ -61,7 +61,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     )
     admission_line = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
-    quota_line = (paragraph(Marked(shape.describe_quota, quota_tone)),) if shape.describe_quota else ()
+    quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
     message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
     preemption_note = (
         f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"

@@ -89,7 +89,7 @@ class ShapeCapacity(Document, frozen=True):
         return f"room ends first: {created}, then {message}"
 
     @property
-    def describe_quota(self) -> str:
+    def quota_sentence(self) -> str:
         """A sentence about how many pods Kueue admits; empty if Kueue does not manage them."""
         if self.by_quota is None:
             return ""

@@ -116,7 +116,7 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
-            "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
+            "The cluster changed since kube-scheduler last rejected it; it tries again within 5 min of that. "
             "If the pod waits for longer, audit looks for the fault"
         )
         yield Advice("AwaitRetry", text)

@@ -87,7 +87,7 @@ def _build_equal_scores_line(report: Explanation, node: str, distinguishing: lis
     """Build the line about plugins that score all shown nodes alike, or no line if there are none."""
     scorers = {**report.weighted, **report.extender_scores}
     alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in distinguishing]
-    return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
+    return [paragraph("Equal on all these nodes:", ", ".join(alike))] if alike else []
 
 
 def _describe_choice(report: Explanation) -> Paragraph:

@@ -56,7 +56,7 @@ def make_room(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_moves: Annotated[
-        int, typer.Option("--max-moves", metavar="N", min=1, max=3, help="Most moves for each pod.")
+        int, typer.Option("--max-moves", metavar="N", min=1, max=3, help="Maximum number of moves per pod.")
     ] = 3,
     keep: Annotated[
         str, typer.Option("--keep", metavar="SELECTOR", help="Pods that match this label selector stay where they are.")
@@ -68,7 +68,7 @@ def make_room(
             "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
         ),
     ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0,
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?
 

@@ -35,7 +35,7 @@ def rebalance(
     rounds: Annotated[
         int, typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most this many rounds.")
     ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0,
 ) -> Answer:
     """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
 

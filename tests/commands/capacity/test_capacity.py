@@ -170,7 +170,7 @@ def test_the_quota_of_kueue_counts_for_jobs_together() -> None:
     shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
     assert (shape.fits, shape.by_quota, shape.most, shape.flavors) == (8, 5, 5, "flavor gpu")
     assert "needs 6 nvidia.com/gpu, flavor gpu has 5 of 5 free" in shape.beyond_quota
-    assert shape.describe_quota.startswith(
+    assert shape.quota_sentence.startswith(
         "Kueue's quota ends first: only 5 are admitted in flavor gpu; with one more it waits"
     )
 
@@ -182,9 +182,9 @@ def test_the_quota_of_kueue_counts_each_pod_of_a_deployment() -> None:
 
 def test_enough_quota_of_kueue_changes_nothing() -> None:
     shape = _count_gpus(12, build_manifest(gpus=1, pods=1))
-    assert (shape.most, shape.describe_quota) == (8, "Kueue admits all of them in flavor gpu")
+    assert (shape.most, shape.quota_sentence) == (8, "Kueue admits all of them in flavor gpu")
     assert (
-        _count_gpus(12, build_manifest(gpus=1, pods=1), most=2).describe_quota
+        _count_gpus(12, build_manifest(gpus=1, pods=1), most=2).quota_sentence
         == "Kueue admits all of them in flavor gpu"
     )
 
@@ -192,7 +192,7 @@ def test_enough_quota_of_kueue_changes_nothing() -> None:
 def test_no_quota_of_kueue_means_that_none_fits() -> None:
     shape = _count_gpus(0, build_manifest(gpus=1, pods=1))
     assert shape.most == 0
-    assert shape.describe_quota.startswith("Kueue admits none: it waits for quota in ClusterQueue cq")
+    assert shape.quota_sentence.startswith("Kueue admits none: it waits for quota in ClusterQueue cq")
 
 
 def test_a_pod_without_a_queue_has_no_quota_of_kueue() -> None:

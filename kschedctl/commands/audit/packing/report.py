@@ -49,7 +49,7 @@ class StrandedRoom(Document, frozen=True, kw_only=True):
     """Free capacity on nodes of a pool that none of the pods can use."""
 
     pool: Annotated[str, Column(keep=True, place=-1, words=NO_POOL)]
-    reason: Annotated[str, Column("keeps pods away")]
+    reason: Annotated[str, Column("why no pod fits")]
     """The reason that keeps most of the pods off these nodes."""
     nodes: Annotated[int, Column(place=-1)]
     """The number of nodes."""
