@@ -196,7 +196,7 @@ def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> l
 
 
 class EvictionChain(Document, frozen=True):
-    """The fates of preempted pods once nothing moves any more. Each pod is counted once."""
+    """What became of preempted pods once no pod moves any longer. Each pod is counted once."""
 
     evicted: int
     """Pods that were evicted at least once."""

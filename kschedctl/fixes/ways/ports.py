@@ -1,4 +1,4 @@
-"""Fixes for host ports: use another port, or none."""
+"""Fixes for host ports: use another host port, or give up the host port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST_PORT = 65535
 
 
 def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that use another host port, or none, for each port that is taken on the node.
+    """Yield fixes that use another host port, or no host port, for each port that is taken on the node.
 
     With host networking, a port cannot be dropped.
     """

@@ -174,7 +174,7 @@ class _QueueOrder:
         return bool(self._candidates.get(queue.name))
 
     def drop(self, queue: QueueSnapshot) -> None:
-        """Do not take any more from a queue."""
+        """Stop considering Workloads of this queue as victims."""
         self._dropped.add(queue.name)
 
     def compute_shares(self, queue: QueueSnapshot) -> tuple[DominantShare, DominantShare]:

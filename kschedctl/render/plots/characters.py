@@ -34,7 +34,7 @@ LABEL = 44
 
 
 def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
-    """Yield the lines of a plot, at most `room` columns wide, or none if there is nothing to draw.
+    """Yield the lines of a plot, at most `room` columns wide. There are none if there is nothing to draw.
 
     plotext gets numbers only, because names may come from a cluster. Raises UsageError without plotext.
     """

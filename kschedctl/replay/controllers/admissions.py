@@ -605,7 +605,7 @@ CONTROLLER_FIELDS = ("affinity", "tolerations", "nodeName")
 
 
 class CreateRequest(NamedTuple):
-    """A request to create an object, which may stand for all alike pods of a workload."""
+    """A request to create an object, which may stand for all identical pods of a workload."""
 
     owner: Owner
     manifest: JsonObject

@@ -45,7 +45,7 @@ class WorkloadNote(NamedTuple):
 
 
 class PodDefaults:
-    """The changes that admission makes to new pods, cached for alike pods."""
+    """The changes that admission makes to new pods, cached for identical pods."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -57,7 +57,7 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """Return a target for each group of alike pending pods of a workload, or one more pod if none is pending.
+    """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
 
     The additional pod is created from ``manifest``, or like the other pods. For a DaemonSet without a known template,
     one of its pods is returned. Raises UsageError if nothing is known about the pods, and InputError.
@@ -140,7 +140,7 @@ def _guess_cron_job(job: str) -> str:
 
 
 def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of alike pending pods."""
+    """Return a target for each group of identical pending pods."""
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:

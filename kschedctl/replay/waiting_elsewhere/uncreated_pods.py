@@ -92,7 +92,7 @@ class _PodIndex:
 
 
 def _index_pods(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
-    """Return, by namespace, the label values and owner names of each group of alike pods, with the group's size."""
+    """Return, by namespace, the label values and owner names of each group of identical pods, with the group's size."""
     namespaces: dict[str, list[tuple[frozenset[str], int]]] = {}
     for pod, count in iter_pod_templates(pods):
         meta = pod.metadata

@@ -151,7 +151,7 @@ def _parse_uid(value: Json) -> str:
 
 
 def _parse_fields(value: Json, target: str) -> dict[str, Json]:
-    """Return an object's fields by lower-case name, since Go ignores case, or none for null.
+    """Return an object's fields by lower-case name, since Go ignores case. There are no fields if the object is null.
 
     Raises ExtenderError, whose message names the `target` Go type, for other values.
     """

@@ -37,7 +37,7 @@ from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 
 class QueuedPodGroups:
-    """The pod groups of a scheduler's cluster, or none without the feature gate."""
+    """The pod groups of a scheduler's cluster. It has none if the feature gate is off."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
