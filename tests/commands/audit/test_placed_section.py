@@ -178,8 +178,7 @@ def test_an_overcommitted_node_tells_who_came_last() -> None:
     assert over.gap == 1.0
     (finding,) = section(N1, *pods).findings
     assert finding.message == (
-        "3 pods request 4500m cpu of 4000m; d/c-1 was too much, started at 2026-01-31T12:30:01Z, 1 s after the pod "
-        "before it"
+        "3 pods request 4.5 of 4 CPUs; d/c-1 was too much, started at 2026-01-31T12:30:01Z, 1 s after the pod before it"
     )
     assert (finding.severity, finding.object) == ("error", "Node n1")
 
