@@ -10,6 +10,7 @@ does not wait for replacements.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +33,15 @@ from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
-ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
-LOST, HOMELESS, BUDGET = "nothing recreates it", "it fits nowhere else", "PodDisruptionBudget"
+
+class Harm(StrEnum):
+    """What an eviction would do that the descheduler allows but a plan must not do."""
+
+    LOST = "nothing recreates it"
+    ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
+    HOMELESS = "it fits nowhere else"
+
+
 MAX_EXPLAINED = 25
 """The number of unplaceable pods for which the reason is determined."""
 
@@ -106,15 +114,15 @@ class EvictionReplay:
         if denial:
             return denial
         if not is_recreated(pod):
-            return LOST
+            return Harm.LOST
         if would_fail_job(pod, view.objects):
-            return ENDS_JOB
+            return Harm.ENDS_JOB
 
         source = Row(int(view.node[position]))
         outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
             self._undo_eviction(position, source, outcome.message if outcome else "")
-            return HOMELESS
+            return Harm.HOMELESS
 
         self.evictions.count_eviction(position)
         self.recovering.append(position)

@@ -21,7 +21,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
-from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay, add_stand_ins
+from kschedctl.commands.rebalance.replay import EvictionReplay, Harm, add_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
 from kschedctl.descheduling.descheduler import iter_unreplayed, run_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
@@ -160,7 +160,7 @@ class DeschedulerReplay:
             held=tuple(held_back),
             quiet=self.is_quiet,
             loops=self.loops,
-            unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
+            unsafe=sum(isinstance(denial.reason, Harm) for denial in self._iter_final_denials()),
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),
@@ -209,21 +209,26 @@ class DeschedulerReplay:
         for pod in self.terminated.iter_deleted_in_round(1):
             yield kubectl.render_eviction(pod)
 
-    def _iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield the pods that were never evicted, grouped by plugin and by the reason of the last denial."""
+    def _iter_final_denials(self) -> Iterator[DeniedEviction]:
+        """Yield the last denial of each pod that was never evicted."""
         last_denials = {denial.position: denial for round_denials in self.denied for denial in round_denials}
         evicted_positions = {step.position for step in self.replay.played}
-        groups: dict[tuple[str, str], list[Position]] = {}
         for position, denial in last_denials.items():
             if position not in evicted_positions:
-                group = denial.plugin, self._describe_denial(denial)
-                groups.setdefault(group, []).append(position)
+                yield denial
+
+    def _iter_held_back(self) -> Iterator[HeldBack]:
+        """Yield the pods that were never evicted, grouped by plugin and by the reason of the last denial."""
+        groups: dict[tuple[str, str], list[Position]] = {}
+        for denial in self._iter_final_denials():
+            group = denial.plugin, self._describe_denial(denial)
+            groups.setdefault(group, []).append(denial.position)
         for (plugin, reason), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
             yield HeldBack(plugin, reason, len(positions), self._get_keys(positions))
 
     def _describe_denial(self, denial: DeniedEviction) -> str:
         """Return the reason of a denial, followed by the scheduler's message if the replacement fits nowhere."""
-        if denial.reason == HOMELESS and denial.position in self.replay.reasons:
+        if denial.reason is Harm.HOMELESS and denial.position in self.replay.reasons:
             return f"{denial.reason}: {self.replay.reasons[denial.position]}"
         return denial.reason
 
