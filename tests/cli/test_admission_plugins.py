@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 import kschedctl
 

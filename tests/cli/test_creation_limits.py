@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 from kschedctl.sources.archive_file import read_archive
 

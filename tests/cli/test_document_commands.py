@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run, pod
+from command_line import Run, pod
 from documents import command_lines
 from golden_cases import family_lines
 from karpenter_cases import objects

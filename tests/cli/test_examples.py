@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.main import COMMANDS, load_command
 

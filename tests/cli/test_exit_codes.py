@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl import errors
 from kschedctl.cli import main

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 from extender_server import extender
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl.render.renderers import RENDERERS
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 from printed_commands import commands_in
 
 import kschedctl

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Run, Write
+from command_line import Run, Write
 
 Json = dict[str, Any]
 IGNORED = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Run, Write, node
+from command_line import Run, Write, node
 
 Json = dict[str, object]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n1"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1

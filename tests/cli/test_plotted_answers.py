@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import Run
+from command_line import Run
 from metrics_texts import attempts
 
 from kschedctl.cli.main import COMMANDS, main

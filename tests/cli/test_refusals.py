@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 from kschedctl.api.events import shorten_api_message
 

@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.commands.schema import build_schema

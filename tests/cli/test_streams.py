@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.streams import MAX_LINE_LENGTH
 from kschedctl.sources.documents import files

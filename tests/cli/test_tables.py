@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.main import COMMANDS
 
