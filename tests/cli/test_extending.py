@@ -1,4 +1,4 @@
-"""Extenders on the command line: asked when that is wanted, their answers kept, and taken from a file."""
+"""Check extenders on the command line: called on request, recorded, and replayed from a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 from extender_server import extender
 
 Json = dict[str, Any]

@@ -1,4 +1,4 @@
-"""-o svg and png of the plots alone, and --plot beneath the tables: by every command that has plots, by no other."""
+"""Check that exactly the commands with plots offer `-o svg`, `-o png` and `--plot`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import Run
+from command_line import Run
 from metrics_texts import attempts
 
 from kschedctl.cli.main import COMMANDS, main

@@ -1,4 +1,4 @@
-"""What plugins say of single rows is what their Filter and Score say of all nodes, and rows not told apart share it."""
+"""Check that plugins give the same answer for a row alone as for all nodes, and for rows that share a key."""
 
 from __future__ import annotations
 
