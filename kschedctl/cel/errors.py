@@ -37,6 +37,7 @@ def build_acceptance_test(read: Callable[..., object]) -> Callable[..., bool]:
     """Build a predicate that tells whether ``read`` accepts values, which it rejects with a ValueError."""
 
     def accepts(*values: object) -> bool:
+        """Return whether the values are accepted."""
         try:
             read(*values)
         except ValueError:

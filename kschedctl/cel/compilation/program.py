@@ -104,6 +104,7 @@ class Planner:
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
         def run(frame: Frame) -> Value:
+            """Read the variable. Raises CelError if the slot holds an error."""
             frame[COST] += 1
             value = frame[slot]
             if type(value) is DeferredAccumulator:
@@ -129,6 +130,7 @@ class Planner:
         key = (str, name)
 
         def run(frame: Frame) -> Value:
+            """Evaluate the operand and return its field. Raises CelError if the field is missing."""
             value = operand(frame)
             frame[COST] += cost
             if type(value) is Map:
@@ -146,6 +148,7 @@ class Planner:
         optional = node.function != "_[_]"
 
         def run(frame: Frame) -> Value:
+            """Evaluate the operand and the index, and return the element, as an optional value for ``?``."""
             value = operand(frame)
             at = index(frame)
             frame[COST] += cost
@@ -184,6 +187,7 @@ class Planner:
         runs = [step.run for step in steps]
 
         def run(frame: Frame) -> Value:
+            """Evaluate the arguments, charge for the call, and call the function."""
             values = [run(frame) for run in runs]
             if cost is not None:
                 charge_call(frame, cost, values)
@@ -220,6 +224,7 @@ class Planner:
         optional = node.optional
 
         def run(frame: Frame) -> Value:
+            """Evaluate all elements, and return the list of those that are present."""
             frame[COST] += costs.LIST
             if not optional:
                 return [run(frame) for run in runs]
@@ -238,6 +243,7 @@ class Planner:
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
 
         def run(frame: Frame) -> Value:
+            """Evaluate all keys and values, and return the map of the entries that are present."""
             frame[COST] += costs.MAP
             made = Map()
             for key, value, optional in steps:
@@ -257,6 +263,7 @@ class Planner:
         message = MESSAGES.get(node.name.lstrip("."))
 
         def run(frame: Frame) -> Value:
+            """Evaluate the fields, and build the message. Raises CelError if its type is unknown."""
             frame[COST] += costs.MESSAGE
             fields = {}
             for name, value, optional in steps:
@@ -282,6 +289,7 @@ class Planner:
         condition, then, otherwise = (self.plan(arg).run for arg in node.args)
 
         def run(frame: Frame) -> Value:
+            """Evaluate the condition, and then the branch that it selects. Raises CelError if it is not a boolean."""
             chosen = condition(frame)
             if type(chosen) is not bool:
                 raise CelError(NO_SUCH_OVERLOAD)
@@ -296,6 +304,7 @@ class Planner:
         cost = costs.inequality_cost if negative else costs.equality_cost
 
         def run(frame: Frame) -> Value:
+            """Evaluate both operands and compare them."""
             values = left(frame), right(frame)
             charge_call(frame, cost, values)
             try:
@@ -312,6 +321,7 @@ class Planner:
         operand = self.plan(node.args[0]).run
 
         def run(frame: Frame) -> Value:
+            """Evaluate the condition. Return True if that fails or if the value is not a boolean."""
             frame[COST] += 1
             try:
                 value = operand(frame)

@@ -197,6 +197,7 @@ def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]
         return first
 
     def call(*values: Value) -> Value:
+        """Call the first overload that fits the values. Raises CelError if none does."""
         for fits, overload in overloads:
             if fits is None or fits(*values):
                 assert overload.implementation is not None
@@ -210,6 +211,7 @@ def build_binary_call(function: Callable[..., Value], left: Run, right: Run) -> 
     """Build the computation of a call with two arguments that costs one."""
 
     def run(frame: Frame) -> Value:
+        """Evaluate both arguments and call the function."""
         first = left(frame)
         second = right(frame)
         frame[COST] += 1
@@ -234,6 +236,7 @@ def build_logical_operation(terms: list[Run], decisive: bool) -> Run:
     """
 
     def run(frame: Frame) -> Value:
+        """Evaluate the terms up to the first decisive one. Without a decisive term, raise the first error."""
         fault: CelError | None = None
         for term in terms:
             try:
@@ -261,6 +264,7 @@ def build_membership_test(value: Run, container: Value) -> Computation:
     is_set = isinstance(container, list) and all(type(item) in _HASHED for item in container)
 
     def run(frame: Frame) -> Value:
+        """Evaluate the value, and return whether the container has it."""
         wanted = value(frame)
         if is_set and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
             raise AbortedError("internal error: runtime error: hash of unhashable type")
@@ -273,6 +277,7 @@ def build_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
     """Build the computation of ``orValue``, or of ``or``, which keeps the value optional."""
 
     def run(frame: Frame) -> Value:
+        """Evaluate the left value, and the right one only if the left one is missing."""
         first = left(frame)
         if type(first) is not Optional:
             return first
@@ -333,6 +338,7 @@ def build_loop(loop: Loop) -> Run:
     accumulator, variables = loop.accumulator, loop.variables
 
     def run(frame: Frame) -> Value:
+        """Run the loop and return its result. Raises CostLimitError if the loop costs too much."""
         values = _iter_elements(ranged(frame), len(variables) == 2)
         frame[accumulator] = DeferredAccumulator(initial)
         for element in values:

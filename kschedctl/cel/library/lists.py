@@ -54,6 +54,7 @@ def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
     """Build the function that adds up a list, starting from a zero of the right type."""
 
     def total(values: list[Value]) -> Value:
+        """Return the sum of the values. Raises CelError on overflow."""
         result = zero
         for value in values:
             result = add(result, value)
@@ -66,6 +67,7 @@ def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
     """Build the function that returns the least or greatest element of a list, depending on the sign."""
 
     def extreme(values: list[Value]) -> Value:
+        """Return the extreme element. Raises CelError for an empty list."""
         if not values:
             raise CelError(f"{name} called on empty list")
         extreme_value = values[0]

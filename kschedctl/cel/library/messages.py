@@ -47,6 +47,7 @@ def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> Me
     """Build the message type for a wrapper such as `google.protobuf.Int64Value`, with bounds for integers."""
 
     def make(fields: Mapping[str, Value]) -> Value:
+        """Return the field `value`, or zero if it is not set. Raises CelError if it is out of bounds."""
         value = fields.get("value", zero)
         if high and not low <= value <= high:
             raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")

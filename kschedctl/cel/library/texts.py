@@ -107,6 +107,7 @@ def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that changes only the ASCII characters of a text."""
 
     def apply(text: str) -> str:
+        """Return the text with its ASCII characters changed."""
         if text.isascii():
             return change(text)
         return "".join(change(c) if c.isascii() else c for c in text)
