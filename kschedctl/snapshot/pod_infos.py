@@ -148,11 +148,18 @@ class PodInfos:
 
     @cached_property
     def host_port_users(self) -> dict[HostPort, list[int]]:
-        """Host port -> numbers of the infos that take it. Only infos of pods with host ports are built."""
+        """Host port -> numbers of the infos that take it. Infos with the same containers are evaluated once."""
+        numbers_by_containers: dict[tuple[int, int, bool], list[int]] = {}
+        for number, template in enumerate(self.infos.templates):
+            spec = template.spec
+            key = id(spec.containers), id(spec.init_containers), spec.host_network
+            numbers_by_containers.setdefault(key, []).append(number)
         users: dict[HostPort, list[int]] = {}
-        for number in np.flatnonzero(self.where_template(_may_take_host_ports)).tolist():
-            for port in self.infos[number].host_ports:
-                users.setdefault(port, []).append(number)
+        for numbers in numbers_by_containers.values():
+            first, *_ = numbers
+            if _may_take_host_ports(self.infos.templates[first]):
+                for port in self.infos[first].host_ports:
+                    users.setdefault(port, []).extend(numbers)
         return users
 
     def with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
