@@ -95,6 +95,7 @@ def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | byt
     """Return a renderer that draws the plots of the document's page in a picture format."""
 
     def render(document: Document, style: Style) -> str | bytes:
+        """Draw the plots of the document's page. Raises UsageError if the page has none."""
         plots = find_plots(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
             raise UsageError(f"-o {format} draws plots, and this answer has none", hint="-o html has everything")
@@ -122,6 +123,7 @@ def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
     """Return a renderer that writes the document's findings in a format of CI systems."""
 
     def render(document: Document, style: Style) -> str:
+        """Render the findings of the document. Raises UsageError for a document without findings."""
         if not isinstance(document, WithFindings):
             raise UsageError(
                 f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"

@@ -37,13 +37,15 @@ GO_MESSAGES = {
 class Match(Protocol):
     """A match of a pattern."""
 
-    def span(self) -> tuple[int, int]: ...
+    def span(self) -> tuple[int, int]:
+        """Return the indices of the first character and of the one after the last."""
 
 
 class Pattern(Protocol):
     """A compiled pattern."""
 
-    def search(self, text: str, pos: int = 0) -> Match | None: ...
+    def search(self, text: str, pos: int = 0) -> Match | None:
+        """Return the first match at or after an index, or None."""
 
 
 @cache

@@ -71,6 +71,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     }
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out the pods, then the nodes and workloads found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
             listed = _list_by_cause(session.pods_by_cause, pods, width)
         else:
@@ -109,6 +110,7 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
         return ListLine(f" {pods:>6,}  {shorten(name, width - 9)}", "", Openable(NAMESPACE, namespace))
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out a line for all namespaces and a line for each namespace."""
         return [
             ListLine("Namespace of the pending pods", HEADING),
             build_line("", "all", pod_counts.total(), width),

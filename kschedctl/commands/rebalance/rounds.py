@@ -21,7 +21,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
-from kschedctl.commands.rebalance.replay import EvictionReplay, Harm, add_stand_ins
+from kschedctl.commands.rebalance.replay import EvictionHarm, EvictionReplay, add_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
 from kschedctl.descheduling.descheduler import iter_unreplayed, run_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
@@ -160,7 +160,7 @@ class DeschedulerReplay:
             held=tuple(held_back),
             quiet=self.is_quiet,
             loops=self.loops,
-            unsafe=sum(isinstance(denial.reason, Harm) for denial in self._iter_final_denials()),
+            unsafe=sum(isinstance(denial.reason, EvictionHarm) for denial in self._iter_final_denials()),
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),
@@ -228,7 +228,7 @@ class DeschedulerReplay:
 
     def _describe_denial(self, denial: DeniedEviction) -> str:
         """Return the reason of a denial, followed by the scheduler's message if the replacement fits nowhere."""
-        if denial.reason is Harm.HOMELESS and denial.position in self.replay.reasons:
+        if denial.reason is EvictionHarm.HOMELESS and denial.position in self.replay.reasons:
             return f"{denial.reason}: {self.replay.reasons[denial.position]}"
         return denial.reason
 

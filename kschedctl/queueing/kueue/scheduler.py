@@ -505,7 +505,7 @@ class AdmissionScheduler:
         if _has_all_checks(workload, queue):
             workload = sync_admitted(workload, self._gates, self._now)
         entry.status = EntryStatus.ASSUMED
-        self._queues.cache.add_or_update(self._queues.build_info(workload))
+        self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
         waited = (self._now - get_wait_start(workload)) / _SECOND
         message = f"Quota reserved in ClusterQueue {queue.name}, wait time since queued was {waited:.0f}s"
         if attempts := assignment.attempts_in_words:
@@ -525,7 +525,7 @@ class AdmissionScheduler:
         self._result.requeued[key] = Requeued(entry.requeue_reason, added, entry.status)
         workload = self._store.workloads[key]
         reason = entry.quota_reason if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
-        info = self._queues.build_info(workload)
+        info = self._queues.get_workload_info(workload)
         workload = release_quota(workload, reason, entry.message, self._gates, self._now)
         requests = {pod_set.name: pod_set.requests for pod_set in info.pod_sets}
         self._store.patch(replace(workload, resource_requests=requests))

@@ -1,4 +1,4 @@
-"""`kschedctl queues` reports the quota of Kueue's queues, and what each waiting Workload waits for."""
+"""Check the quota that `kschedctl queues` reports, and what each waiting Workload waits for."""
 
 from __future__ import annotations
 
