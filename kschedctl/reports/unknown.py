@@ -76,16 +76,16 @@ class ClusterBasis(Basis):
 
 def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     """Return whether unread kinds could change the verdict itself."""
-    return any(u.affects == VERDICT for u in unknown)
+    return any(entry.affects == VERDICT for entry in unknown)
 
 
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
     """Return a clause about unread kinds that could change the verdict: ``unless claims or devices say otherwise``."""
     subjects = [SUBJECTS.get(entry.kind, pluralize_kind(entry.kind)) for entry in unknown if entry.affects == VERDICT]
-    listed = "".join(subjects[-1:])
     if len(subjects) > 1:
-        listed = f"{', '.join(subjects[:-1])} or {listed}"
-    return f"unless {listed} say otherwise"
+        *first_subjects, last_subject = subjects
+        subjects = [f"{', '.join(first_subjects)} or {last_subject}"]
+    return f"unless {''.join(subjects)} say otherwise"
 
 
 def describe_unread(unknown: Iterable[UnknownKind]) -> str:
@@ -98,7 +98,7 @@ def describe_unread(unknown: Iterable[UnknownKind]) -> str:
 
 def describe_doubt(unknown: Iterable[UnknownKind]) -> str:
     """Return a clause on which unread kinds could change the verdict and why they were not read, or ""."""
-    of_verdict = [entry for entry in unknown if entry.affects == VERDICT]
-    if not of_verdict:
+    verdict_doubts = [entry for entry in unknown if entry.affects == VERDICT]
+    if not verdict_doubts:
         return ""
-    return f", {describe_verdict_doubts(of_verdict)} ({describe_unread(of_verdict)})"
+    return f", {describe_verdict_doubts(verdict_doubts)} ({describe_unread(verdict_doubts)})"
