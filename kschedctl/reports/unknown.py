@@ -60,7 +60,7 @@ class ClusterBasis(Basis):
 
 def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     """Return whether unread kinds could change the verdict itself."""
-    return any(u.affects == VERDICT for u in unknown)
+    return any(entry.affects == VERDICT for entry in unknown)
 
 
 def describe_unread(unknown: Iterable[UnknownKind]) -> str:

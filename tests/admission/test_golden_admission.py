@@ -1,4 +1,4 @@
-"""Manifests that a real kube-apiserver was asked about, admitted and refused in its words: see golden/README.md."""
+"""Compare admission with a real kube-apiserver on the golden cases, denials verbatim: see golden/README.md."""
 
 from __future__ import annotations
 

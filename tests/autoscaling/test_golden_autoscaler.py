@@ -1,4 +1,4 @@
-"""Whole loops of the real Cluster Autoscaler 1.36, answered the same: see golden/README.md."""
+"""Compare whole loops with the real Cluster Autoscaler 1.36: see golden/README.md."""
 
 from __future__ import annotations
 

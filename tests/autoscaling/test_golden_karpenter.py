@@ -1,4 +1,4 @@
-"""Rounds of the real Karpenter 1.14, answered the same, what chance decides there included: see golden/README.md."""
+"""Compare rounds with the real Karpenter 1.14, random choices included: see golden/README.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission plugins that are off by default: as an option says, else as kube-apiserver's own pod is started."""
+"""Check which admission plugins are enabled by an option or by the flags of kube-apiserver's pod."""
 
 from __future__ import annotations
 

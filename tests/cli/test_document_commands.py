@@ -1,4 +1,4 @@
-"""The shell lines of the README and of the help topics answer, in the demo cluster where they name none."""
+"""Run the command lines of the README and the help topics, on the demo cluster if they name none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extenders on the command line: asked when that is wanted, their answers kept, and taken from a file."""
+"""Check extenders on the command line: called on request, recorded, and replayed from a file."""
 
 from __future__ import annotations
 

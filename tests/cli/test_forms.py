@@ -1,4 +1,4 @@
-"""``-o``: each form is offered where there is one, and templates wherever there is JSON."""
+"""Check which forms `-o` offers for each command, and that templates work wherever JSON does."""
 
 from __future__ import annotations
 

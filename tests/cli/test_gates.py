@@ -1,4 +1,4 @@
-"""``-o sarif``, ``junit`` and ``github`` of answers about placement, and how much may go wrong before CI fails."""
+"""Check ``-o sarif``, ``junit`` and ``github`` of answers about placement, and the thresholds for a failing CI job."""
 
 from __future__ import annotations
 

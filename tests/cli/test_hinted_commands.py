@@ -1,4 +1,4 @@
-"""Every command line that an error or another text of the program names runs."""
+"""Run every command line that an error or another text of the program mentions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks and policies have a say in what is created, and nobody asks them: answers that lean on it say so."""
+"""Check that answers say if they depend on admission webhooks or policies, which are not called."""
 
 from __future__ import annotations
 

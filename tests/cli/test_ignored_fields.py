@@ -1,4 +1,4 @@
-"""What the replayed version does not read of the input: each command that replays says it in one line, and in JSON."""
+"""Check that each command that replays names the fields that the replayed version ignores, in one line and in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests as ``helm template`` prints them: without their Namespace, and with several workloads."""
+"""Check manifests as ``helm template`` prints them: without their Namespace, and with several workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile whose NodeResourceTopologyMatch has a cache: exit 5 where what that holds decides, 0 where it does not."""
+"""Check that a NodeResourceTopologyMatch cache causes exit code 5 only if its contents decide the answer."""
 
 from __future__ import annotations
 

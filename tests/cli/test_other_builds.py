@@ -1,4 +1,4 @@
-"""A configuration for a scheduler with plugins compiled in: they are named as not replayed, by every command."""
+"""Check that every command names plugins that are compiled into a scheduler and not replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""-o svg and png of the plots alone, and --plot beneath the tables: by every command that has plots, by no other."""
+"""Check that exactly the commands with plots offer `-o svg`, `-o png` and `--plot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command line that an answer prints runs, and asks about the same cluster as the answer did."""
+"""Check that every printed command line runs and asks about the same cluster as the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile that names CapacityScheduling: what quotas lent comes back by preemption, in every command."""
+"""Check in every command that CapacityScheduling reclaims borrowed quota by preemption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests that the API server would not create are refused by whatever would place their pods."""
+"""Check that manifests that the API server would deny are rejected by every command that would place their pods."""
 
 from __future__ import annotations
 

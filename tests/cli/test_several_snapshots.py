@@ -1,4 +1,4 @@
-"""One question about several snapshots: each is answered as it would be alone, wherever the work is done."""
+"""Check that a question about several snapshots gets the same answers as each snapshot alone, also with workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--brief` and `--summary`: the answer to every question in 12 lines, or in 12 KB of JSON."""
+"""Check that `--brief` takes at most 12 lines and `--summary` at most 12 KB of JSON for every question."""
 
 from __future__ import annotations
 

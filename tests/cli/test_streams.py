@@ -1,4 +1,4 @@
-"""Streams that are closed, full or end, and files that are no files."""
+"""Check closed, full and ended streams, and files that are not regular files."""
 
 from __future__ import annotations
 

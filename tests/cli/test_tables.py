@@ -1,4 +1,4 @@
-"""What holds for the tables of every command, at the widths of a small, a usual and a wide terminal."""
+"""Check the tables of every command at the widths of a small, a usual and a wide terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugins of the descheduler against its own table tests (v0.36), by name."""
+"""Check the descheduler's plugins against its own table tests (v0.36), by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kueue's admission, replayed, is that of the real Kueue; and it holds what any admission has to hold."""
+"""Compare admission with the real Kueue, and check properties that every admission must have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What besides the verdict could be otherwise, by what was not read."""
+"""Check what besides the verdict could change because of unread kinds."""
 
 from __future__ import annotations
 

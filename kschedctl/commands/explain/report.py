@@ -30,7 +30,7 @@ from kschedctl.reports.unknown import (
     UnknownKind,
     describe_doubt,
 )
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted, list_fixes
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import counted
 
@@ -586,7 +586,7 @@ class Explanations(Report, frozen=True):
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
-        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:

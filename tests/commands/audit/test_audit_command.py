@@ -1,4 +1,4 @@
-"""``kschedctl audit``: its first line, its exit codes, and the forms in which it tells what it found."""
+"""Check the first line, exit codes and output forms of ``kschedctl audit``."""
 
 from __future__ import annotations
 

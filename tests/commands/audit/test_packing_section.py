@@ -1,4 +1,4 @@
-"""What is stranded and what can be emptied, on small clusters whose sums are worked out by hand."""
+"""Check stranded resources and removable nodes on small clusters with sums by hand."""
 
 from __future__ import annotations
 

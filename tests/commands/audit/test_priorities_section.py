@@ -1,4 +1,4 @@
-"""Priorities: clusters with each fault planted and without; figures and victims worked by hand."""
+"""Check findings about priorities on clusters with and without each fault, with victims by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the browser share: it is driven by Textual's pilot, and every step waits until something holds."""
+"""Helpers that drive the browser with Textual's pilot and wait until a condition holds."""
 
 from __future__ import annotations
 

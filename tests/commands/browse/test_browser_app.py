@@ -1,4 +1,4 @@
-"""``kschedctl browse`` on the demo: what each key does."""
+"""Check what each key of ``kschedctl browse`` does on the demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the browser sorts and narrows its lists, and the map of the nodes."""
+"""Check how the browser sorts and filters its lists, and the map of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl browse`` on a live cluster: an API server of the tests tells of changes, breaks off, and refuses."""
+"""Check ``kschedctl browse`` on a live API server that sends changes, disconnects and denies requests."""
 
 from __future__ import annotations
 

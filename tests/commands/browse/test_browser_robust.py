@@ -1,4 +1,4 @@
-"""``kschedctl browse`` on what is hostile, empty or large, in real terminals, and where there is none."""
+"""Check ``kschedctl browse`` with hostile, empty and large clusters, in real terminals and without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the browser's screens look: UPDATE_SCREENS=1 has them written anew, and then one looks at the difference."""
+"""Compare the browser's screens with stored ones. UPDATE_SCREENS=1 renews them for review."""
 
 from __future__ import annotations
 

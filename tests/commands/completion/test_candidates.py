@@ -1,4 +1,4 @@
-"""Names for Tab: whose, in which order, and that nobody waits for them or is told of faults."""
+"""Check completed names: whose they are, their order, their speed, and silence on errors."""
 
 from __future__ import annotations
 

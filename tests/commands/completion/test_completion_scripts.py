@@ -1,4 +1,4 @@
-"""What stands at the cursor is completed in every shell, from options that are known without loading their commands."""
+"""Check that completion works in every shell without loading the commands."""
 
 from __future__ import annotations
 

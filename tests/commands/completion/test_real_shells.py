@@ -1,4 +1,4 @@
-"""Tab in real shells on a terminal: what stands on the command line then is what they run on Enter."""
+"""Press Tab in real shells on a terminal and check the completed command line."""
 
 from __future__ import annotations
 

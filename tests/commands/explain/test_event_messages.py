@@ -1,4 +1,4 @@
-"""``message`` is what kube-scheduler writes: the error of a cycle that fails, nothing for a pod that it holds back."""
+"""Check that ``message`` is kube-scheduler's own, also for failed cycles, and empty for pods that are held back."""
 
 from __future__ import annotations
 

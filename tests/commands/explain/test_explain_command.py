@@ -1,4 +1,4 @@
-"""``kschedctl explain``: which pod is meant, what comes out, and the exit code."""
+"""Check which pod ``kschedctl explain`` selects, its output and its exit code."""
 
 from __future__ import annotations
 

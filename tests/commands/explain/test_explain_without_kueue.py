@@ -1,4 +1,4 @@
-"""`explain` loads the replay of Kueue only for clusters that have objects of Kueue."""
+"""Check that `explain` loads Kueue's replay only for clusters with objects of Kueue."""
 
 from __future__ import annotations
 

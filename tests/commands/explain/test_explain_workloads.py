@@ -1,4 +1,4 @@
-"""``kschedctl explain`` of manifests and of workloads: in which cluster, and which pod stands for them."""
+"""Check ``kschedctl explain`` of manifests and workloads: in which cluster, and which pod represents them."""
 
 from __future__ import annotations
 

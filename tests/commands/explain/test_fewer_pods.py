@@ -1,4 +1,4 @@
-"""``explain`` of workloads that have fewer pods than they want, or than somebody expects."""
+"""Check ``explain`` of workloads that have fewer pods than desired."""
 
 from __future__ import annotations
 

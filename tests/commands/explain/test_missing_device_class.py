@@ -1,4 +1,4 @@
-"""A pod whose claim names a DeviceClass that is not there waits; no command takes it for a bug."""
+"""Check in all commands that a pod waits if the DeviceClass of its claim does not exist."""
 
 from __future__ import annotations
 

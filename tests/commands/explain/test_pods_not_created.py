@@ -1,4 +1,4 @@
-"""``kschedctl explain`` where the API server refuses to create pods: that comes first, in every form, exit code 1."""
+"""Check that ``kschedctl explain`` reports denied pod creation first, in every form, with exit code 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl help plugins``: what it prints is a package that works as it stands."""
+"""Build the package that ``kschedctl help plugins`` prints and check that it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl instance-types``: the file for ``--instance-types`` that a cluster proves."""
+"""Check the file that ``kschedctl instance-types`` derives from a cluster."""
 
 from __future__ import annotations
 

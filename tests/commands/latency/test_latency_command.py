@@ -1,4 +1,4 @@
-"""``kschedctl latency``, and the section of ``kschedctl audit`` that has the same metrics."""
+"""Check ``kschedctl latency`` and the audit section with the same metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``make-room``: pods of the cluster and of manifests, exit codes, bad input."""
+"""Check ``make-room`` for pods of the cluster and of manifests, its exit codes and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent has to say is in the answer that the server gives it: checked without a model, by the facts of a case.
+"""Check that the server's answers contain the facts an agent needs, without a model.
 
 Seven cases are those of HolmesGPT's evaluation about scheduling (``tests/llm/fixtures/test_ask_holmes``: 13a, 13b, 14,
 24, 78b, 80, 82): the same fault in objects of ours, and the facts that its ``expected_output`` asks for, but for one:

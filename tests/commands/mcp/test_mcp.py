@@ -1,4 +1,4 @@
-"""``kschedctl mcp``, driven by the SDK's own client: in this process, over its standard streams, over HTTP."""
+"""Drive ``kschedctl mcp`` with the SDK's own client: in this process, over standard streams, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl packing``: its first line, how many nodes it tries, and its forms."""
+"""Check the first line of ``kschedctl packing``, how many nodes it tries, and its output forms."""
 
 from __future__ import annotations
 

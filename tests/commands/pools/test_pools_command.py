@@ -1,4 +1,4 @@
-"""``pools``: what labels and NodePools tell, by hand."""
+"""Check what ``pools`` derives from labels and NodePools, by hand."""
 
 from __future__ import annotations
 

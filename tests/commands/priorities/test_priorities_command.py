@@ -1,4 +1,4 @@
-"""``kschedctl priorities``."""
+"""Check ``kschedctl priorities``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``provision`` and ``consolidate`` on a case that the real Karpenter answered."""
+"""Check ``provision`` and ``consolidate`` on a case that the real Karpenter answered."""
 
 from __future__ import annotations
 

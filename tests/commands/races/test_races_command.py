@@ -1,4 +1,4 @@
-"""``kschedctl races``: its first line, its forms, and what it takes."""
+"""Check the first line, output forms and options of ``kschedctl races``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rebalance``: evictions in their order, exit codes, and policies that cannot be used."""
+"""Check the order of ``rebalance``'s evictions, its exit codes, and the errors for invalid policies."""
 
 from __future__ import annotations
 

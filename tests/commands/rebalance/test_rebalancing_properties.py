@@ -1,4 +1,4 @@
-"""What holds for every rebalancing of random clusters: nobody is lost, no node is too full, no budget is broken.
+"""Check that rebalancing random clusters loses no pod, overfills no node and violates no PDB.
 
 Each step is replayed from scratch, on a cluster made anew.
 """

@@ -1,4 +1,4 @@
-"""Fixes for manifests that are not applied yet, in clusters where other pods wait for a node."""
+"""Check fixes for unapplied manifests in clusters where other pods wait for a node."""
 
 from __future__ import annotations
 

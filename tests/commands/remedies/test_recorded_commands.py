@@ -1,4 +1,4 @@
-"""Commands for the 73 waiting pods of a recorded cluster, all run on a control plane that refuses what a real one does.
+"""Run the commands for 73 waiting pods of a recorded cluster on a control plane with the API server's rules.
 
 On the real cluster four of 67 commands were refused (``spec.nfs.path: FILL-IN``), a claim's volume was on a node that
 did not exist yet, and a selector that comes from a RuntimeClass was dropped from the pod, where admission put it back.

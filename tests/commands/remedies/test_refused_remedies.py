@@ -1,4 +1,4 @@
-"""``kschedctl remedies`` of workloads whose pods were refused, as recorded: the commands let them be created."""
+"""Check that the commands of ``kschedctl remedies`` let recorded workloads create their denied pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl sampling``: whose pods it asks about, what its first line says, and its exit codes."""
+"""Check which pods ``kschedctl sampling`` asks about, its first line and its exit codes."""
 
 from __future__ import annotations
 

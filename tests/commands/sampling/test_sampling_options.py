@@ -1,4 +1,4 @@
-"""`--sampling` and `--start-index`: what is looked at, what is said of it, and what is refused."""
+"""Check which nodes `--sampling` and `--start-index` select, what the answer says, and invalid values."""
 
 from __future__ import annotations
 

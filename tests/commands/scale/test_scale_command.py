@@ -1,4 +1,4 @@
-"""``scale up`` and ``scale down`` on loops that the real Cluster Autoscaler answered, and on what labels tell."""
+"""Check ``scale up`` and ``scale down`` on loops of the real Cluster Autoscaler, and on groups derived from labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schema` prints the schema that documents of a kind follow."""
+"""Check that `schema` prints the schema of a kind of document."""
 
 from __future__ import annotations
 

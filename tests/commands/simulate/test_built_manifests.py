@@ -1,4 +1,4 @@
-"""``--kustomize`` and ``--helm`` where manifests are applied: what they build is replayed, not its parts."""
+"""Check that commands that apply manifests replay what ``--kustomize`` and ``--helm`` build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``simulate --autoscale`` with NodePools: nodes come run after run for pods that find no room."""
+"""Check that ``simulate --autoscale`` with NodePools adds nodes for pods without room, round by round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate` as users call it: what charts hold besides workloads, namespaces, errors, what is said first and last."""
+"""Check `simulate` as users call it: charts, namespaces, errors, the first and the last lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate --follow`: the answer, its exit code, its form, and questions that make no sense."""
+"""Check the answer, exit code, form and errors of `simulate --follow`."""
 
 from __future__ import annotations
 

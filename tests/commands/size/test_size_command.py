@@ -1,4 +1,4 @@
-"""``kschedctl size`` as users see it: files alone, what a catalogue lacks, plots, Ctrl-C."""
+"""Check ``kschedctl size`` as users see it: files alone, gaps in a catalogue, plots, Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl topology``: which workloads it looks at, its first line and its exit codes."""
+"""Check which workloads ``kschedctl topology`` reports, its first line and its exit codes."""
 
 from __future__ import annotations
 

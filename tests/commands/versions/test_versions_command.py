@@ -1,4 +1,4 @@
-"""`versions` on the command line, and `whatif --compare-version`."""
+"""Check `versions` on the command line, and `whatif --compare-version`."""
 
 from __future__ import annotations
 

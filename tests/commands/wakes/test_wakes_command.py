@@ -1,4 +1,4 @@
-"""``kschedctl wakes``: forms, exit codes, and what is wrong with a command line."""
+"""Check the output forms, exit codes and errors of ``kschedctl wakes``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard, by the programs that load them: promtool where it is installed, and Grafana's own types."""
+"""Load alerts and the dashboard with promtool, if installed, and check them against Grafana's own types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kschedctl watch``: numbers that the other commands give, too, and what monitoring in a cluster needs."""
+"""Check that ``kschedctl watch`` exports the numbers of the other commands, and what in-cluster monitoring needs."""
 
 from __future__ import annotations
 

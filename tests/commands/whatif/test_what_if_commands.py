@@ -1,4 +1,4 @@
-"""`simulate`, `capacity`, `drain`, `failures` and `whatif` on the command line: sources, formats, exit codes."""
+"""Check sources, formats and exit codes of `simulate`, `capacity`, `drain`, `failures` and `whatif`."""
 
 from __future__ import annotations
 

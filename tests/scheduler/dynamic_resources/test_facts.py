@@ -1,4 +1,4 @@
-"""What people are told about devices that do not do, and inputs that cannot be read."""
+"""Check the texts about unsuitable devices, and inputs that cannot be read."""
 
 from __future__ import annotations
 

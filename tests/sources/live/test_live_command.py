@@ -1,4 +1,4 @@
-"""The command line on a live cluster: the default source, its namespace, what it says, --watch, exit codes."""
+"""Check the command line on a live cluster: default source, namespace, messages, --watch, exit codes."""
 
 from __future__ import annotations
 
