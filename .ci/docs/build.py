@@ -8,6 +8,7 @@ RULES.md. Generated pages are not committed.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ HOW_TOPICS = ("fidelity", "versions", "comparison", "speed", "stability")
 REFERENCE_TOPICS = ("exit-codes", "rights", "sources", "output", "plugins", "library")
 INSERTION = re.compile(r"^\{README(?:: (?P<heading>.+))?\}$", re.MULTILINE)
 """A line of a page that stands for a section of README.md, or for its first paragraph."""
+NOT_SEARCHED = re.compile(r"reference/json/(?!index\.html)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TITLE_BEFORE_COLON = re.compile(r"^# ([^:\n]+)")
 
@@ -49,6 +51,16 @@ def build(folder: Path) -> None:
             sys.exit("zensical failed:\n" + COLOUR.sub("", result.stdout + result.stderr))
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(Path(working_folder) / "site", folder)
+    shorten_search_index(folder)
+
+
+def shorten_search_index(folder: Path) -> None:
+    """Remove the JSON documents from the search index: their fields would hide the pages that explain a word."""
+    index = json.loads((folder / "search.json").read_text())
+    index["items"] = [item for item in index["items"] if not NOT_SEARCHED.match(item["location"])]
+    text = json.dumps(index, separators=(",", ":"))
+    (folder / "search.json").write_text(text)
+    (folder / "search.js").write_text(f"var __index = {text};")  # for a site that is opened from files
 
 
 def collect_pages(site: Site) -> Nav:

@@ -88,7 +88,8 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
         parts.append(f"![{name} on the demo cluster](../pictures/{PICTURES[name]})")
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
-        parts += [_format_description(command), _format_examples(examples)]
+        description = _format_description(command).removeprefix(escape_cell(entry.summary)).lstrip()
+        parts += [description, _format_examples(examples)]
     parts += _format_output(name)
     if subcommands is None:
         parts.append(_format_options(command, name, "## "))

@@ -15,8 +15,6 @@ from kschedctl.commands.schema.command import INPUT_SCHEMAS
 from kschedctl.lint.catalogue import FAMILIES, build_rule_report
 
 MANY_COMMANDS = 12
-NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
-"""The front matter of a page that the search leaves out: fields of JSON would hide the pages that explain a word."""
 RULE_IN_TABLE = re.compile(r"^\| `([\w-]+)`", re.MULTILINE)
 
 
@@ -82,7 +80,7 @@ def _build_schema_page(name: str, schema: Mapping[str, Any], definitions: Mappin
         title = escape_cell(definitions[definition].get("title", definition))
         heading = "" if definition == first else f"## {title} {{#{_slug(definition)}}}"
         parts += _describe_struct(definitions[definition], heading)
-    return NOT_SEARCHED + "\n\n".join(parts)
+    return "\n\n".join(parts)
 
 
 def _describe_struct(struct: Mapping[str, Any], heading: str) -> list[str]:
