@@ -81,7 +81,7 @@ class Naive:
 
     @cached_property
     def movable(self) -> list[str]:
-        """Return the pods that a controller recreates, that are no siblings of the wanted pod, and whose PDBs allow it."""
+        """Return the pods that a controller recreates, other than siblings of the wanted pod, if their PDBs allow it."""
         mine = self.pods[WANTED]["metadata"]["ownerReferences"]
         return [
             name
