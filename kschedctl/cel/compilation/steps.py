@@ -189,7 +189,7 @@ def precompute(step: Computation) -> Computation:
 
 
 def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
-    """Add the cost of a call to the frame before the call. Raises CostLimitError."""
+    """Add the cost of a call to the frame before the call. Raises CostLimitError above the limit."""
     try:
         frame[COST] += cost(*values)
     except (TypeError, AttributeError):  # arguments that no overload takes

@@ -218,7 +218,7 @@ class _Translation:
         self.pattern, self.at = pattern, 0
 
     def translate(self) -> _TranslatedPart:
-        """Translate the pattern. Raises NotSimpleError."""
+        """Translate the pattern. Raises NotSimpleError if it is not in the subset."""
         part = self._translate_alternatives()
         if self.at < len(self.pattern):
             raise NotSimpleError(self.pattern)

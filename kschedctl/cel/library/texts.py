@@ -188,7 +188,7 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
     if at + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, at)

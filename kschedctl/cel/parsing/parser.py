@@ -40,7 +40,7 @@ RESERVED = frozenset(
 
 
 def parse(source: str) -> SyntaxNode:
-    """Parse a text into an expression. Raises CompileError."""
+    """Parse a text into an expression. Raises CompileError if it is invalid or nests too deep."""
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
@@ -363,7 +363,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 
 def tokenize(source: str) -> list[Token]:
-    """Return all tokens and an end token. Raises CompileError."""
+    """Return all tokens and an end token. Raises CompileError at a character that begins no token."""
     tokens = []
     at = 0
     while at < len(source):
@@ -383,7 +383,7 @@ def tokenize(source: str) -> list[Token]:
 
 
 def parse_literal(token: Token, negative: bool = False) -> Value:
-    """Return the value of a literal token. Raises ValueError."""
+    """Return the value of a literal token. Raises ValueError if it is out of range or has an invalid escape."""
     sign = "-" if negative else ""
     match token.kind:
         case "int":
