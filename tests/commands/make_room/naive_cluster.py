@@ -81,7 +81,7 @@ class Naive:
 
     @cached_property
     def movable(self) -> list[str]:
-        """Return the pods that a controller recreates, other than siblings of the wanted pod, if their PDBs allow it."""
+        """Return the recreated pods that may be evicted, other than siblings of the wanted pod."""
         mine = self.pods[WANTED]["metadata"]["ownerReferences"]
         return [
             name
