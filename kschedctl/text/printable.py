@@ -82,14 +82,14 @@ REASON_WORDS = {
 
 SHARED_REASON_WORDS = {
     "node(s) were unschedulable": "the nodes are cordoned",
-    "node(s) had untolerated taint(s)": "the nodes have taints that they do not tolerate",
-    "node(s) didn't match Pod's node affinity/selector": "no node matches their node affinity or nodeSelector",
-    "node(s) didn't have free ports for the requested pod ports": "their host ports are taken",
-    "node(s) didn't match pod topology spread constraints": "every node would break their spread constraints",
-    "node(s) didn't match pod affinity rules": "no node is near the pods that they need",
-    "node(s) didn't match pod anti-affinity rules": "the nodes have pods that they avoid",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "the nodes have pods that avoid them",
-    "node(s) didn't match PersistentVolume's node affinity": "no node reaches their volumes",
+    "node(s) had untolerated taint(s)": "the nodes have taints that are not tolerated",
+    "node(s) didn't match Pod's node affinity/selector": "no node matches the node affinity or nodeSelector",
+    "node(s) didn't have free ports for the requested pod ports": "the host ports are taken",
+    "node(s) didn't match pod topology spread constraints": "every node would break the spread constraints",
+    "node(s) didn't match pod affinity rules": "no node is near the pods that affinity requires",
+    "node(s) didn't match pod anti-affinity rules": "the nodes have pods that anti-affinity avoids",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "the nodes have pods with anti-affinity to it",
+    "node(s) didn't match PersistentVolume's node affinity": "no node reaches the volumes",
     "Too many pods": "the nodes are full of pods",
 }
 """Upstream's reason -> the words for the cause that several pods share."""
