@@ -241,7 +241,7 @@ class AllNodes(NodeColumns):
 
         The first call looks only for its images. A later call with unknown images finds all images of all nodes.
         """
-        unknown = set(names) - self._images.keys()
+        unknown = {name for name in names if name not in self._images}  # `-` would look at all images
         if unknown and not self._has_all_images:
             self._has_all_images = bool(self._images)
             wanted = None if self._has_all_images else unknown
