@@ -1,4 +1,4 @@
-"""Application of remedies to documents without our own code: JSON patches, objects created and deleted."""
+"""Apply fixes to documents without the tested code: JSON patches, created and deleted objects."""
 
 from __future__ import annotations
 

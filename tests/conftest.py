@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-pytest_plugins = ["opened_reports"]
+pytest_plugins = ["command_line", "opened_reports"]
 
 settings.register_profile("suite", deadline=None, max_examples=200, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=5000)

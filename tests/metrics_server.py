@@ -1,4 +1,4 @@
-"""An HTTP server of metrics that answers as told, or misbehaves."""
+"""An HTTP server of metrics that answers as scripted, or misbehaves."""
 
 from __future__ import annotations
 

@@ -21,14 +21,22 @@ def test_cycles(share: int, family: str) -> None:
     cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 25
     for case in cases:
-        settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
-        cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
-        found = kschedctl.run_queue(cluster, closed_loop=family == "run").to_dict()
-        for number, (got, wanted) in enumerate(zip(found["cycles"], case["want"]["cycles"], strict=False)):
-            assert plain(got) == plain(wanted), f"{case['id']}, cycle {number}"
-        assert len(found["cycles"]) == len(case["want"]["cycles"]), case["id"]
-        assert found["queueAfter"] == case["want"]["queueAfter"], case["id"]
-        assert found["gated"] == case["want"]["gated"], case["id"]
+        found, wanted = run_queue(family, case), case["want"]
+        for number, cycles in enumerate(zip(found["cycles"], wanted["cycles"], strict=False)):
+            assert plain(cycles[0]) == plain(cycles[1]), f"{case['id']}, cycle {number}"
+        assert agrees(wanted, found), case["id"]
+
+
+def run_queue(family: str, case: Json) -> Json:
+    """Return our run of the queue of a case."""
+    settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+    cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
+    return kschedctl.run_queue(cluster, closed_loop=family == "run").to_dict()
+
+
+def agrees(wanted: Json, found: Json) -> bool:
+    """Return whether both runs have the same cycles and leave the same queue."""
+    return all(plain(found[part]) == plain(wanted[part]) for part in ("cycles", "queueAfter", "gated"))
 
 
 def plain(value: Any, key: str = "") -> Any:

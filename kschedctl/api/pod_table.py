@@ -101,6 +101,11 @@ class PodTable(Sequence[Pod]):
         row = self.find_row(namespace, name)
         return None if row is None else self[row]
 
+    def find_named(self, name: str) -> list[Pod]:
+        """Return the pods with this name in all namespaces. No other pod is built."""
+        pods = (self.find(namespace, name) for namespace in self._namespace_ranges)
+        return [pod for pod in pods if pod is not None]
+
     def list_keys(self) -> list[Key]:
         """Return namespace and name of every pod, in order."""
         namespaces = [pod.metadata.namespace for pod in self.templates]

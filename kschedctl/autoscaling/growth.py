@@ -32,7 +32,8 @@ class Autoscaler(Protocol):
     """An autoscaler that adds nodes and remembers them in later loops."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The autoscaler's name."""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 
 NO_SUCH_OVERLOAD = "no such overload"
 COST_LIMIT_EXCEEDED = "operation cancelled: actual cost limit exceeded"
-_DEEP = 20_000
+_DEFAULT_CALLS = 20_000
 
 
 class CompileError(ValueError):
@@ -33,12 +34,13 @@ class CostLimitError(AbortedError):
         super().__init__(COST_LIMIT_EXCEEDED)
 
 
-def build_acceptance_test(read: Callable[..., object]) -> Callable[..., bool]:
-    """Build a predicate that tells whether ``read`` accepts values, which it rejects with a ValueError."""
+def build_acceptance_test(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Build a predicate that calls ``parse`` and returns False if it raises a ValueError, otherwise True."""
 
     def accepts(*values: object) -> bool:
+        """Return whether the values are accepted."""
         try:
-            read(*values)
+            parse(*values)
         except ValueError:
             return False
         return True
@@ -49,7 +51,7 @@ def build_acceptance_test(read: Callable[..., object]) -> Callable[..., bool]:
 def build_compile_error(source: str, messages_at_offsets: list[tuple[int, str]]) -> CompileError:
     """Build the error for messages at offsets of the source, in the form of cel-go's messages."""
     lines = []
-    for offset, message in sorted(messages_at_offsets, key=lambda fault: fault[0]):
+    for offset, message in sorted(messages_at_offsets, key=itemgetter(0)):
         line = source.count("\n", 0, offset) + 1
         start = source.rfind("\n", 0, offset) + 1
         text = source[start:].partition("\n")[0].replace("\t", " ")
@@ -59,7 +61,7 @@ def build_compile_error(source: str, messages_at_offsets: list[tuple[int, str]])
 
 
 @contextmanager
-def allow_deep_recursion(calls: int = _DEEP) -> Iterator[None]:
+def allow_deep_recursion(calls: int = _DEFAULT_CALLS) -> Iterator[None]:
     """Allow that many nested calls within the block.
 
     The default suits expressions that are nested as deep as upstream allows: 250 levels of about ten Python calls each.

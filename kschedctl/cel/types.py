@@ -18,7 +18,9 @@ class Type:
     name: str = ""
     parameters: tuple[Type, ...] = ()
     is_open: bool = field(default=False, compare=False)
+    """Whether it is or contains a type parameter."""
     size: int = field(default=1, compare=False)
+    """The number of types that it consists of."""
 
     def __str__(self) -> str:
         """Return the type as cel-go shows it in messages."""
@@ -34,13 +36,16 @@ def build_type(kind: str, name: str = "", *parameters: Type) -> Type:
     size = 1 + sum(parameter.size for parameter in parameters)
     if size > _MAX_SIZE:
         raise CompileError("compilation failed: the type of a part of the expression is too large")
-    return Type(kind, name, parameters, kind == "param" or any(p.is_open for p in parameters), size)
+    return Type(kind, name, parameters, kind == "param" or any(parameter.is_open for parameter in parameters), size)
 
 
 DYN, ANY, ERROR, NULL, BOOL = map(build_type, ["dyn", "any", "error", "null", "bool"])
 INT, UINT, DOUBLE, STRING, BYTES = map(build_type, ["int", "uint", "double", "string", "bytes"])
 DURATION, TIMESTAMP, TYPE = map(build_type, ["duration", "timestamp", "type"])
-SIMPLE = {t.kind: t for t in (DYN, ANY, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES, DURATION, TIMESTAMP, TYPE)}
+SIMPLE = {
+    cel_type.kind: cel_type
+    for cel_type in (DYN, ANY, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES, DURATION, TIMESTAMP, TYPE)
+}
 STRUCTS = frozenset(
     ["kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL", "kubernetes.NamedFormat", "kubernetes.DRADevice"]
 )
@@ -81,18 +86,17 @@ def _parse_prefix(text: str) -> tuple[Type, str]:
     assert match is not None, text
     name = match[1]
     rest = text[match.end() :]
+    if not rest.startswith("("):
+        return _build_named_type(name, ()), rest
     parameters: list[Type] = []
-    while rest[:1] in ("(", ",") and not (rest[0] == "," and not parameters):
-        parameter, rest = _parse_prefix(rest[1:])
+    while not rest.startswith(")"):
+        parameter, rest = _parse_prefix(rest[1:])  # after the parenthesis or a comma
         parameters.append(parameter)
-        if rest[:1] == ")":
-            rest = rest[1:]
-            break
-    return _build_named_type(name, tuple(parameters)), rest
+    return _build_named_type(name, tuple(parameters)), rest[1:]
 
 
 def _build_named_type(name: str, parameters: tuple[Type, ...]) -> Type:
-    """Build the type with this name, such as ``list`` or ``T``."""
+    """Build the type with this name, such as ``list``. A single letter is a type parameter."""
     if name in ("list", "map"):
         return build_type(name, "", *parameters)
     if name == "optional":
@@ -106,24 +110,24 @@ def _build_named_type(name: str, parameters: tuple[Type, ...]) -> Type:
     return build_type("struct" if name in STRUCTS else "opaque", name)
 
 
-def is_dyn(t: Type) -> bool:
+def is_dyn(cel_type: Type) -> bool:
     """Return whether nothing is known about values of the type."""
-    return t.kind in ("dyn", "any")
+    return cel_type.kind in ("dyn", "any")
 
 
-def is_dyn_or_error(t: Type) -> bool:
+def is_dyn_or_error(cel_type: Type) -> bool:
     """Return whether nothing is known about values of the type, or an error hides the type."""
-    return t.kind in ("dyn", "any", "error")
+    return cel_type.kind in ("dyn", "any", "error")
 
 
-def is_optional(t: Type) -> bool:
+def is_optional(cel_type: Type) -> bool:
     """Return whether values of the type may be missing."""
-    return t.name == "optional_type"
+    return cel_type.name == "optional_type"
 
 
-def unwrap_optional(t: Type) -> tuple[Type, bool]:
+def unwrap_optional(cel_type: Type) -> tuple[Type, bool]:
     """Return the type of the value, and whether the value may be missing."""
-    return (t.parameters[0], True) if is_optional(t) else (t, False)
+    return (cel_type.parameters[0], True) if is_optional(cel_type) else (cel_type, False)
 
 
 class Unification:
@@ -140,10 +144,15 @@ class Unification:
         return build_type("param", f"_var{self._fresh}")
 
     def unify(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-        """Return whether the types on the left are assignable to those on the right, and bind type parameters."""
+        """Return whether the types on the left are assignable to those on the right.
+
+        If they are, their type parameters are bound. Otherwise, all bindings stay as they were.
+        """
         mark = len(self._trail)
         if self._unify_all(left, right):
             return True
+
+        # Undo the bindings of the failed attempt
         while len(self._trail) > mark:
             parameter, old_type = self._trail.pop()
             if old_type is None:
@@ -152,31 +161,36 @@ class Unification:
                 self._bound[parameter] = old_type
         return False
 
-    def resolve(self, t: Type, final: bool = False) -> Type:
+    def resolve(self, cel_type: Type, final: bool = False) -> Type:
         """Return a type with bound parameters replaced. If ``final``, unbound parameters become dyn."""
-        if not t.is_open:
-            return t
-        if t.kind == "param":
-            bound = self._bound.get(t)
+        if not cel_type.is_open:
+            return cel_type
+        if cel_type.kind == "param":
+            bound = self._bound.get(cel_type)
             if bound is not None:
                 return self.resolve(bound, final)
-            return DYN if final else t
-        return build_type(t.kind, t.name, *(self.resolve(parameter, final) for parameter in t.parameters))
+            return DYN if final else cel_type
+        resolved = (self.resolve(parameter, final) for parameter in cel_type.parameters)
+        return build_type(cel_type.kind, cel_type.name, *resolved)
 
-    def instantiate(self, t: Type, fresh: dict[Type, Type]) -> Type:
-        """Return a type of a signature with new type parameters in place of its own."""
-        if not t.is_open:
-            return t
-        if t.kind == "param":
-            if t not in fresh:
-                fresh[t] = self.new_parameter()
-            return fresh[t]
-        return build_type(t.kind, t.name, *(self.instantiate(parameter, fresh) for parameter in t.parameters))
+    def instantiate(self, cel_type: Type, fresh: dict[Type, Type]) -> Type:
+        """Return a type of a signature with new type parameters in place of its own.
 
-    def _bind(self, parameter: Type, t: Type) -> None:
+        `fresh` has the new parameter for each old one, and is extended.
+        """
+        if not cel_type.is_open:
+            return cel_type
+        if cel_type.kind == "param":
+            if cel_type not in fresh:
+                fresh[cel_type] = self.new_parameter()
+            return fresh[cel_type]
+        instantiated = (self.instantiate(parameter, fresh) for parameter in cel_type.parameters)
+        return build_type(cel_type.kind, cel_type.name, *instantiated)
+
+    def _bind(self, parameter: Type, cel_type: Type) -> None:
         """Bind a type parameter, so that the binding can be undone."""
         self._trail.append((parameter, self._bound.get(parameter)))
-        self._bound[parameter] = t
+        self._bound[parameter] = cel_type
 
     def _unify_all(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
         """Return whether two lists of types have equal length and can be unified pair by pair."""
@@ -206,40 +220,43 @@ class Unification:
             return has_same_name and self._unify_all(left.parameters, right.parameters)
         return kinds == {"type"} or left == right
 
-    def _bind_or_check(self, t: Type, parameter: Type) -> tuple[bool, bool]:
-        """Return whether a type can replace a parameter, and whether the parameter was bound already."""
-        if t == parameter:
+    def _bind_or_check(self, cel_type: Type, parameter: Type) -> tuple[bool, bool]:
+        """Return whether a type can replace a parameter, and whether the parameter was bound already.
+
+        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types.
+        """
+        if cel_type == parameter:
             return True, True
         bound = self._bound.get(parameter)
         if bound is not None:
-            if t == bound:
+            if cel_type == bound:
                 return True, True
-            if self._unify_pair(t, bound):
-                general = most_general(t, bound)
+            if self._unify_pair(cel_type, bound):
+                general = most_general(cel_type, bound)
                 if not self._occurs_in(parameter, general):
                     self._bind(parameter, general)
                 return True, True
             return False, True
-        if self._occurs_in(parameter, t):
+        if self._occurs_in(parameter, cel_type):
             return False, False
-        self._bind(parameter, t)
+        self._bind(parameter, cel_type)
         return True, False
 
-    def _occurs_in(self, parameter: Type, t: Type) -> bool:
+    def _occurs_in(self, parameter: Type, cel_type: Type) -> bool:
         """Return whether a type parameter occurs in a type, which would make the type infinite."""
-        if not t.is_open:
+        if not cel_type.is_open:
             return False
-        if t == parameter:
+        if cel_type == parameter:
             return True
-        if t.kind == "param":
-            bound = self._bound.get(t)
+        if cel_type.kind == "param":
+            bound = self._bound.get(cel_type)
             return bound is not None and self._occurs_in(parameter, bound)
-        return any(self._occurs_in(parameter, p) for p in t.parameters)
+        return any(self._occurs_in(parameter, part) for part in cel_type.parameters)
 
 
-def _unwrap_wrapper(t: Type) -> Type:
+def _unwrap_wrapper(cel_type: Type) -> Type:
     """Return the wrapped type of a wrapper, or the type itself."""
-    return t.parameters[0] if t.kind == "wrapper" else t
+    return cel_type.parameters[0] if cel_type.kind == "wrapper" else cel_type
 
 
 def most_general(left: Type, right: Type) -> Type:

@@ -1,4 +1,4 @@
-"""Values of expressions, their equality and their order.
+"""Values of expressions, their equality and their order, and a limit on the work that happens inside values.
 
 bool, int, float, str, bytes, list and None are Python's. The types of Kubernetes (quantities, versions, addresses,
 URLs, formats) are ``Opaque``.
@@ -9,12 +9,48 @@ Upstream: github.com/google/cel-go/common/types (v0.26) and staging/src/k8s.io/a
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
-from kschedctl.cel.meter import spend_work
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CostLimitError
+
+MAX_WORK = 1_500_000
+"""The maximum work per evaluation: items that are read or copied, and blocks of CHARACTERS_PER_UNIT."""
+CHARACTERS_PER_UNIT = 32
+
+
+class _Meter(threading.local):
+    """The remaining work of the current thread's evaluation.
+
+    Work is what upstream's cost ignores because it happens inside values. Upstream, a list of lists of lists, each
+    named and used twice, costs next to nothing to build, compare or print, and never ends. Here such work is stopped
+    like an expression that costs too much.
+    """
+
+    remaining = MAX_WORK
+
+
+_METER = _Meter()
+
+
+def reset_work() -> None:
+    """Start counting work from zero."""
+    _METER.remaining = MAX_WORK
+
+
+def get_work() -> int:
+    """Return the work since the last reset."""
+    return MAX_WORK - _METER.remaining
+
+
+def spend_work(count: int) -> None:
+    """Count work. Raises CostLimitError if it exceeds MAX_WORK."""
+    _METER.remaining -= count
+    if _METER.remaining < 0:
+        raise CostLimitError
+
 
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
@@ -103,11 +139,11 @@ class Map:
         except TypeError:
             raise CelError("unsupported key type") from None
 
-    def find(self, key: Value) -> Value:
-        """Return the value that an expression gets for a key, or MISSING."""
-        return self.find_stored(key)
+    def look_up(self, key: Value) -> Value:
+        """Return what ``map[key]`` is in an expression, or MISSING."""
+        return self.find(key)
 
-    def find_stored(self, key: Value) -> Value:
+    def find(self, key: Value) -> Value:
         """Return the value stored under the key, or under a numerically equal key of another type, or MISSING."""
         try:
             value = self.entries.get((type(key), key), MISSING)
@@ -115,9 +151,9 @@ class Map:
             return MISSING
         if value is not MISSING:
             return value
-        for kind in _OTHER_KEYS.get(type(key), ()):
+        for key_type in _OTHER_KEY_TYPES.get(type(key), ()):
             if math.isfinite(key) and int(key) == key:
-                value = self.entries.get((kind, kind(key)), MISSING)
+                value = self.entries.get((key_type, key_type(key)), MISSING)
                 if value is not MISSING:
                     return value
         return MISSING
@@ -134,9 +170,9 @@ class DefaultMap(Map):
 
     __slots__ = ()
 
-    def find(self, key: Value) -> Value:
-        """Return the value of a key, or an empty map."""
-        value = self.find_stored(key)
+    def look_up(self, key: Value) -> Value:
+        """Return what ``map[key]`` is in an expression: the stored value, or an empty map."""
+        value = self.find(key)
         return EMPTY if value is MISSING else value
 
 
@@ -147,7 +183,8 @@ class GrowingMap(Map):
 
 
 EMPTY = Map()
-_OTHER_KEYS: dict[type, tuple[type, ...]] = {int: (Uint,), Uint: (int,), float: (int, Uint)}
+_OTHER_KEY_TYPES: dict[type, tuple[type, ...]] = {int: (Uint,), Uint: (int,), float: (int, Uint)}
+"""Type of a number -> the types of keys that it is looked up as if no key has its own type."""
 NUMBERS = frozenset([int, Uint, float])
 _NAMES: dict[type, str] = {
     bool: "bool",
@@ -169,7 +206,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-def type_name(value: Value) -> str:
+def get_type_name(value: Value) -> str:
     """Return the name of a value's type."""
     return value.type_name if isinstance(value, Opaque) else _NAMES[type(value)]
 
@@ -227,13 +264,13 @@ def _equals_leniently(left: Value, right: Value) -> bool:
 
 
 def _equals_map(left: Map, right: Value) -> bool:
-    """Return whether a map equals a value."""
+    """Return whether a map equals a value. Keys are looked up on the right as an expression does."""
     if not isinstance(right, Map) or len(left) != len(right):
         return False
     spend_work(len(left))
     for key in left:
-        other = right.find(key)
-        if other is MISSING or not _equals_leniently(left.find_stored(key), other):
+        other = right.look_up(key)
+        if other is MISSING or not _equals_leniently(left.find(key), other):
             return False
     return True
 
@@ -277,14 +314,14 @@ def compare_values(left: Value, right: Value) -> int:
     return int(left > right) - int(left < right)
 
 
-def checked_int(value: int) -> int:
+def ensure_int(value: int) -> int:
     """Return the value if it fits in an int of 64 bits. Raises CelError if not."""
     if not INT_MIN <= value <= INT_MAX:
         raise CelError("integer overflow")
     return value
 
 
-def checked_uint(value: int) -> Uint:
+def build_uint(value: int) -> Uint:
     """Return the value as a uint of 64 bits. Raises CelError if it does not fit."""
     if not 0 <= value <= UINT_MAX:
         raise CelError("unsigned integer overflow")
@@ -292,12 +329,15 @@ def checked_uint(value: int) -> Uint:
 
 
 def get_cost_size(value: Value) -> int:
-    """Return the size of a value for the computation of costs."""
+    """Return the size of a value for the computation of costs.
+
+    Texts, bytes, lists and maps have their length, addresses and network prefixes their bytes, all other values 1.
+    """
     if isinstance(value, str | bytes | list | Map):
         return len(value)
     if isinstance(value, Optional) and value:
         return get_cost_size(value.value)
     if isinstance(value, Opaque) and value.type_name in ("net.IP", "net.CIDR"):
         bits: int = value.held.network.prefixlen if value.type_name == "net.CIDR" else value.held.max_prefixlen
-        return -(-bits // 8)
+        return -(-bits // 8)  # rounded up
     return 1

@@ -76,12 +76,15 @@ class Commands(TyperGroup):
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names to suggest after a typo
 
     def list_commands(self, ctx: object) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Load a command, or return None if there is no command of this name."""
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their summaries, below the headings of the help."""
         for heading, commands in groupby(COMMANDS.values(), key=lambda command: command.heading):
             with formatter.section(heading):
                 formatter.write_dl([(command.name, command.summary) for command in commands], col_max=14)
@@ -184,6 +187,7 @@ class _LineFormatter(logging.Formatter):
     """A formatter that puts each log message on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the message on one line, without credentials."""
         return streams.shorten_line(strip_credentials(record.getMessage()))
 
 

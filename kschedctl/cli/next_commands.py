@@ -28,7 +28,8 @@ class ReportWithScenario(Protocol):
     """A report that may propose a scenario for `whatif`."""
 
     @property
-    def remedy(self) -> JsonObject | None: ...
+    def remedy(self) -> JsonObject | None:
+        """The proposed scenario, or None."""
 
 
 def make_whatif_builder(
@@ -45,6 +46,7 @@ def make_whatif_builder(
     options += more_options
 
     def build(loaded: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
+        """Build the `whatif` command for the proposed scenario, or () if the report proposes none."""
         if report.remedy is None:
             return ()
         return build_command(loaded.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)

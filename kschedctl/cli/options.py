@@ -266,6 +266,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
     @wraps(function)
     def run(**values: Any) -> Result:
+        """Fill the option groups from the values, call the function, and add facts about the cluster to an Answer."""
         if "verbose" in values:
             set_verbosity(values["verbose"], values["quiet"])
         # Collect the values of each group; the others are the function's own options and arguments

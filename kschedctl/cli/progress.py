@@ -33,6 +33,7 @@ class ProgressBars:
         task = None
 
         def report_done(number: int) -> None:
+            """Count finished parts, and update the bar if it is due."""
             nonlocal finished, last_update, task
             finished += number
             now = monotonic()

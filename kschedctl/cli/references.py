@@ -105,7 +105,7 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
 
     Raises UsageError unless there is exactly one.
     """
-    pods = [pod for pod in cluster.pods if pod.metadata.name == name and namespace in (None, pod.metadata.namespace)]
+    pods = [pod for pod in cluster.pods.find_named(name) if namespace in (None, pod.metadata.namespace)]
     if len(pods) == 1:
         return pods[0]
     if pods:

@@ -255,13 +255,12 @@ def find_lone_pod(cluster: Cluster) -> Pod | None:
     """Find the only unbound pod that is alone in a file without nodes. Return None if there is none or several."""
     files = {key: get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
-    pods_by_file: dict[str, list[Pod]] = {}
-    for pod in cluster.pods:
-        file = files.get(("Pod", pod.metadata.namespace, pod.metadata.name))
-        if file is not None and file not in with_nodes:
-            pods_by_file.setdefault(file, []).append(pod)
-    lone_pods = [pods[0] for pods in pods_by_file.values() if len(pods) == 1]
-    unbound = [pod for pod in lone_pods if not pod.spec.node_name]
+    keys_by_file: dict[str, list[tuple[str, str]]] = {}
+    for (kind, namespace, name), file in files.items():
+        if kind == "Pod" and file not in with_nodes and cluster.pods.find_row(namespace, name) is not None:
+            keys_by_file.setdefault(file, []).append((namespace, name))
+    lone_pods = [cluster.pod(*keys[0]) for keys in keys_by_file.values() if len(keys) == 1]
+    unbound = [pod for pod in lone_pods if pod is not None and not pod.spec.node_name]
     return unbound[0] if len(unbound) == 1 else None
 
 

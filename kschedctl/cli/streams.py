@@ -34,21 +34,26 @@ class _CheckedOutput:
 
     @property
     def buffer(self) -> _CheckedOutput:
+        """The binary buffer of the stream, with the same checks."""
         return _CheckedOutput(self._stream and self._stream.buffer)
 
     def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
         return bool(self._stream and self._stream.isatty())
 
     def write(self, data: object) -> object:
+        """Write data to the stream. Raises OutputError if the stream is closed or writing fails."""
         if self._stream is None:
             raise OutputError("closed", where=STDOUT)
         return self._call(self._stream.write, data)
 
     def writelines(self, parts: Iterable[object]) -> None:
+        """Write several parts to the stream."""
         for part in parts:
             self.write(part)
 
     def flush(self) -> None:
+        """Flush the stream. Raises OutputError if writing fails."""
         if self._stream is not None:
             self._call(self._stream.flush)
 

@@ -212,7 +212,8 @@ def _try_concerned_pods(
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
         nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
     simulation = recreate_evicted(Simulation(scheduler))
-    position = Position(simulation.view.pods.index[trial.own.key])
+    position = simulation.view.pods.find_position(trial.own.key)
+    assert position is not None, trial.own.key
     waiting = find_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]

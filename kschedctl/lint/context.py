@@ -52,7 +52,8 @@ class WithMetadata(Protocol):
     """An object with metadata."""
 
     @property
-    def metadata(self) -> api.ObjectMeta: ...
+    def metadata(self) -> api.ObjectMeta:
+        """The object's metadata."""
 
 
 N = TypeVar("N", bound=WithMetadata)

@@ -16,7 +16,7 @@ from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
-from kschedctl.reports.unknown import describe_doubt
+from kschedctl.reports.unknown import describe_verdict_doubts
 
 PAGES = {"Answers": "render.answers_page:build_answers_page"}
 """Kind of a document -> the function that builds the document's page."""
@@ -95,6 +95,7 @@ def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | byt
     """Return a renderer that draws the plots of the document's page in a picture format."""
 
     def render(document: Document, style: Style) -> str | bytes:
+        """Draw the plots of the document's page. Raises UsageError if the page has none."""
         plots = find_plots(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
             raise UsageError(f"-o {format} draws plots, and this answer has none", hint="-o html has everything")
@@ -109,8 +110,8 @@ def _describe_doubt(document: Document) -> str:
     """Return a sentence for an undecided answer, or "". A picture is seen without the text around it."""
     if not getattr(document, "undecided", False):
         return ""
-    leaning = describe_doubt(getattr(document, "unknown", ()))
-    return f"This holds{leaning}" if leaning else "Undecided: not everything it depends on was read or asked"
+    doubts = describe_verdict_doubts(getattr(document, "unknown", ()))
+    return f"Not certain: {doubts}" if doubts else "Undecided: not everything it depends on was read or asked"
 
 
 def _render_brief(document: Document, style: Style) -> str:
@@ -122,6 +123,7 @@ def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
     """Return a renderer that writes the document's findings in a format of CI systems."""
 
     def render(document: Document, style: Style) -> str:
+        """Render the findings of the document. Raises UsageError for a document without findings."""
         if not isinstance(document, WithFindings):
             raise UsageError(
                 f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"

@@ -95,11 +95,13 @@ def build_struct_table(
     beneath = {name: column for name, column in declared.items() if name not in beside}
 
     def build_cell(struct: Struct, name: str) -> Cell | Stack:
+        """Build the cell of a field, by its override if there is one."""
         if cells and name in cells:
             return cells[name](struct)
         return _build_cell(getattr(struct, name), declared[name])
 
     def build_row(numbered_row: tuple[int, Struct]) -> Row:
+        """Build a row, with the columns that a narrow style stacks below the first cell."""
         number, struct = numbered_row
         first, *others = (build_cell(struct, name) for name in beside)
         if beneath:
@@ -162,8 +164,11 @@ def _format_value(value: object, column: Column) -> str:
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:
-    """Format resources, such as `7.5 cpu, 12Gi memory`."""
-    return ", ".join(f"{format_rounded(name, amount)} {name}" for name, amount in resources.items())
+    """Format resources, such as `7.5 CPUs, 12Gi memory`."""
+    return ", ".join(
+        f"{format_rounded(name, amount)} {('CPU' if amount == 1000 else 'CPUs') if name == CPU else name}"
+        for name, amount in resources.items()
+    )
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:

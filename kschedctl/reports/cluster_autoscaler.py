@@ -29,18 +29,15 @@ class RemainingPod(Document, frozen=True):
 
 
 class TemplateGap(Document, frozen=True):
-    """The settings with which the template of a node group without nodes would take the pods.
-
-    This was replayed.
-    """
+    """The settings with which the template of a node group without nodes would take the pods, verified by replay."""
 
     group: Annotated[str, Column("node group", keep=True)]
     pods: tuple[str, ...]
     lacks: Annotated[tuple[str, ...], Column("its template lacks", lines=True)]
     settings: Annotated[tuple[str, ...], Column("add to the group", lines=True)]
-    """Tags or annotations by which the autoscaler learns of what the template lacks."""
+    """Tags or annotations that tell the autoscaler about the missing parts."""
     provider: str = ""
-    """Whose tags these are; empty if it is not known, and the tags are those of AWS."""
+    """The cloud provider of these tags; empty if it is not known, and the tags are those of AWS."""
 
     @property
     def sentence(self) -> str:
@@ -156,11 +153,12 @@ class ScaleUp(Report, frozen=True):
     @property
     def waiting(self) -> tuple[str, ...]:
         """The unschedulable pods for which no node has room."""
-        return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
+        filtered_out = set(self.filtered_out)
+        return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the groups that grow, or that none does, and the number of unschedulable pods."""
-        increases = [f"{each.group} from {each.source:,} to {each.target:,}" for each in self.increases]
+        increases = [f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases]
         pods = counted(len(self.unschedulable), "unschedulable pod")
         return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
 

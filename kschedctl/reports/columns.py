@@ -93,7 +93,8 @@ def list_columns(struct: type[Document]) -> dict[str, Column]:
         if get_origin(hint) is Annotated:
             field_type, column = get_args(hint)
             columns[name] = _complete_column(name, field_type, column)
-    return dict(sorted(columns.items(), key=lambda item: item[1].place))
+    names = sorted(columns, key=lambda name: columns[name].place)
+    return {name: columns[name] for name in names}
 
 
 def _complete_column(field: str, field_type: object, column: Column) -> Column:

@@ -20,6 +20,9 @@ class RunReport(Protocol):
     """A report on a run that a user may interrupt."""
 
     @property
-    def interrupted(self) -> bool: ...
+    def interrupted(self) -> bool:
+        """Whether the user interrupted the run, so that the report is partial."""
+
     @property
-    def undecided(self) -> bool: ...
+    def undecided(self) -> bool:
+        """Whether the answer depends on something that was not read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Protocol, Self, runtime_checkable
 
 from msgspec.structs import replace
@@ -57,6 +58,12 @@ class Finding(Document, frozen=True):
     """The object's namespace; empty if none is given."""
     also_in: tuple[str, ...] = ()
     """Other files with variants of the object that have the same problem."""
+
+
+def has_finding_at_least(findings: Iterable[Finding], severity: str) -> bool:
+    """Return whether a finding has this severity or a worse one."""
+    limit = SEVERITIES_BY_GRAVITY.index(severity)
+    return any(SEVERITIES_BY_GRAVITY.index(finding.severity) <= limit for finding in findings)
 
 
 class Suppressed(Document, frozen=True):
@@ -134,14 +141,12 @@ class Findings(Report, frozen=True):
         return self
 
     def count(self, severity: str) -> int:
-        """Count the findings of a severity."""
+        """Return the number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether there is a finding of this severity or a worse one."""
-        return any(
-            SEVERITIES_BY_GRAVITY.index(f.severity) <= SEVERITIES_BY_GRAVITY.index(severity) for f in self.findings
-        )
+        return has_finding_at_least(self.findings, severity)
 
 
 @runtime_checkable

@@ -259,8 +259,8 @@ class SoftConstraints(Document, frozen=True):
         """The soft constraints that keep the node, in words."""
         named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
         return (
-            f"Karpenter takes the {first_few(named)} for required while it simulates; "
-            f"with preferencePolicy=Ignore, or without it, it would {self.otherwise} the node"
+            f"Karpenter treats the {first_few(named)} as required while it simulates; "
+            f"with preferencePolicy=Ignore, or without these constraints, it would {self.otherwise} the node"
         )
 
 

@@ -138,7 +138,7 @@ class NodeGrowth(Document, frozen=True):
     def sentence(self) -> str:
         """The new nodes in words: ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
         if not self.nodes:
-            return f"no node comes by {self.autoscaler}"
+            return f"{self.autoscaler} adds no node"
         pools: dict[str, list[int]] = {}
         for pool in self.pools:
             pools.setdefault(pool.pool, []).append(pool.new)
@@ -146,6 +146,8 @@ class NodeGrowth(Document, frozen=True):
         return f"{counted(self.nodes, 'new node')} ({'; '.join(parts)})"
 
 
-def _describe_per_zone(new: list[int]) -> str:
+def _describe_per_zone(new_by_zone: list[int]) -> str:
     """Describe the number of nodes per zone, or return "" if zones differ or there is only one."""
-    return f", {new[0]:,} a zone" if len(new) > 1 and len(set(new)) == 1 else ""
+    if len(new_by_zone) < 2 or len(set(new_by_zone)) > 1:
+        return ""
+    return f", {new_by_zone[0]:,} a zone"

@@ -37,7 +37,7 @@ class UnplacedPods(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that fails a CI gate."""
+        """The problem that fails a CI gate."""
         message = with_pod_count(len(self.pods), self.message or self.verdict)
         return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
 
@@ -90,7 +90,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that fails a CI gate."""
+        """The problem that fails a CI gate."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
@@ -173,7 +173,7 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """List the victims. Pods that could be evicted instead, with equal priority and start time, are named beside them.
+    """Return a text for each victim, or for several victims with the same pods that could be evicted instead.
 
     >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
     (['d/a'], ['2 of d/a, d/b, d/c'])
@@ -225,20 +225,21 @@ class EvictionChain(Document, frozen=True):
     @property
     def fates(self) -> str:
         """The fates in words, to follow the names of the pods, with the pods that replacements evict in turn."""
-        fates = (  # number of pods, singular, plural
-            (self.moved, "comes back elsewhere", "come back elsewhere"),
-            (self.returned, "returns to its node", "return to their nodes"),
-            (self.pending, "stays Pending", "stay Pending"),
-            (self.lost, "is gone for good", "are gone for good"),
+        verbs_by_fate = (
+            (self.moved, ("comes back elsewhere", "come back elsewhere")),
+            (self.returned, ("returns to its node", "return to their nodes")),
+            (self.pending, ("stays Pending", "stay Pending")),
+            (self.lost, ("is gone for good", "are gone for good")),
         )
-        occurring = [fate for fate in fates if fate[0]]
+        occurring = [(number, verbs) for number, verbs in verbs_by_fate if number]
         if self.evicted != 1:
-            text = ": " + ", ".join(counted(number, singular, plural) for number, singular, plural in occurring)
+            text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
-            _, singular, _ = occurring[0]
+            _, (singular, _) = occurring[0]
             text = f", which {singular}"
         else:
             text = ", which waits"
+
         if self.evicted_in_turn:
             replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
             text += f", and {replacements} {first_few(self.evicted_in_turn)} in turn"
@@ -253,7 +254,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether more happens than that pods come back elsewhere after one eviction."""
+        """Whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 

@@ -40,9 +40,11 @@ def with_pod_count(pods: int, message: str) -> str:
 
 
 def _render(report: Report, form: str) -> object:
-    """Render the report in an output format. The renderers are in a higher layer, so they are imported here."""
+    """Render the report in an output format of ``-o``, such as ``html``."""
+    # The renderers are in a higher layer, so they are imported by name
     style = import_module("kschedctl.render.page").Style()
-    return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
+    render = import_module("kschedctl.render.renderers").RENDERERS[form]
+    return render(report, style)
 
 
 class Report(Document, frozen=True):
@@ -139,7 +141,7 @@ class ClusterAnswer(Document, frozen=True):
 
 
 def get_answer_kind(document: Document) -> str:
-    """Return the kind of the document, or of its answers if it is about several clusters; "this" if it has none."""
+    """Return the kind of the document, or of its first answer if there are several clusters; "this" if it has none."""
     if isinstance(document, Answers) and document.answers:
         document = document.answers[0].document
     return str(getattr(document, "kind", "this"))

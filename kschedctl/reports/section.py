@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule
+from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule, has_finding_at_least
 from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import counted
@@ -44,10 +44,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether there is a finding of this severity or a worse one."""
-        return any(
-            SEVERITIES_BY_GRAVITY.index(finding.severity) <= SEVERITIES_BY_GRAVITY.index(severity)
-            for finding in self.findings
-        )
+        return has_finding_at_least(self.findings, severity)
 
     def describe_state(self) -> str:
         """Return the number of errors and warnings, or the state if the section has no findings.

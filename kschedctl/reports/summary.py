@@ -11,9 +11,15 @@ from msgspec.structs import replace
 from kschedctl.reports.document import Document
 from kschedctl.text.counts import counted
 
-MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
-"""How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
-LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
+MOST_BYTES = 12_000
+"""The maximum length of the JSON."""
+MOST_ENTRIES = 8
+"""The maximum number of entries of a list."""
+LONGEST = 400
+"""The maximum number of characters of a text."""
+MOST_COMMANDS = 3
+"""The maximum number of commands to continue with."""
+SHORTENED_LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 """The lists that are shortened if a summary is too long."""
 
 
@@ -39,7 +45,8 @@ class ShortCause(Document, frozen=True):
 def describe_node_share(nodes: int, within: int, total: int) -> str:
     """Describe the nodes to which a reason applies, as a share of the nodes within reach or else of all nodes.
 
-    A cluster with a single node gets an empty string.
+    `nodes` is the number of these nodes, `within` the number of nodes within reach, and `total` that of all nodes. A
+    cluster with a single node gets an empty string.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
@@ -155,7 +162,7 @@ class Summary(Document, frozen=True):
             name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")
         }
         left_out = dict(self.left_out)
-        for name in LISTS:
+        for name in SHORTENED_LISTS:
             values = getattr(self, name)
             changed[name] = _cut_texts(values[:entries])
             if len(values) > entries:
@@ -164,13 +171,17 @@ class Summary(Document, frozen=True):
 
 
 def _cut_texts(value: object) -> object:
-    """Cut long texts in a value. Commands are kept whole, because half a command is useless."""
+    """Return the value with long texts cut, also inside tuples and structs.
+
+    Commands stay whole, because half a command is useless.
+    """
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):
         return tuple(map(_cut_texts, value))
     if isinstance(value, msgspec.Struct):
-        return replace(value, **{f: _cut_texts(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
+        names = [name for name in value.__struct_fields__ if name != "commands"]
+        return replace(value, **{name: _cut_texts(getattr(value, name)) for name in names})
     return value
 
 

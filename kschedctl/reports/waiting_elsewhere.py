@@ -99,10 +99,10 @@ def list_fixes(waiting: Sequence[WaitingElsewhere]) -> list[Remedy]:
     return [fix for entry in waiting for fix in entry.fixes]
 
 
-def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
+def describe_state_counts(waiting: Sequence[WaitingElsewhere]) -> str:
     """Describe how many objects are in each state: ``1 Workload not admitted, 2 custom resources not checked``.
 
-    >>> count_by_state([WaitingElsewhere("Job a/b", WaitingState.SUSPENDED, "suspended")])
+    >>> describe_state_counts([WaitingElsewhere("Job a/b", WaitingState.SUSPENDED, "suspended")])
     '1 Job suspended'
     """
     counts = Counter((entry.kind, entry.state) for entry in waiting if entry.state is not WaitingState.NOT_CHECKED)

@@ -206,7 +206,7 @@ class Fork:
         return self.snapshot.namespace_labels
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert amounts by resource name to a matrix with R columns."""
+        """Convert K mappings from resources to amounts to an int64 matrix (K, R), as `Demands.build_matrix` does."""
         return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
@@ -474,7 +474,7 @@ class OwnRows:
         raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert amounts by resource name to a matrix with R columns."""
+        """Convert K mappings from resources to amounts to an int64 matrix (K, R), as `Demands.build_matrix` does."""
         return self.fork.build_matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
 from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
-from kschedctl.api.objects import Node, Taint, Toleration
+from kschedctl.api.objects import ContainerImage, Node, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 
 ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "kubernetes.io/hostname"
@@ -211,6 +211,43 @@ class NodeColumns(ABC):
         return self._groups[keys]
 
 
+class ListedImages:
+    """L images that nodes list, in the order in which the nodes joined the cluster.
+
+    `rows` are the rows of the nodes, and `images` the images that each of them lists. Nodes that list the same image
+    share its object, so that names are read once for each distinct object.
+    """
+
+    def __init__(self, rows: Sequence[int], images: Sequence[Sequence[ContainerImage]]) -> None:
+        listed = list(chain.from_iterable(images))
+        ids = list(map(id, listed))
+        distinct = dict(zip(ids, listed, strict=True))
+        number_by_id = {image_id: number for number, image_id in enumerate(distinct)}
+        numbers = np.fromiter(map(number_by_id.__getitem__, ids), np.int32, len(ids))
+
+        self._rows = np.repeat(np.array(rows, np.int32), list(map(len, images)))  # (L,)
+        self._sizes = np.array([image.size_bytes for image in distinct.values()], np.int64)[numbers]  # (L,)
+        # The places of the i-th distinct image among the L listed ones are `order[starts[i] : starts[i + 1]]`.
+        self._order = np.argsort(numbers, kind="stable")
+        self._starts = np.searchsorted(numbers[self._order], np.arange(len(distinct) + 1))
+        self._numbers_by_name: dict[str, list[int]] = {}
+        for number, image in enumerate(distinct.values()):
+            for name in image.names:
+                self._numbers_by_name.setdefault(name, []).append(number)
+
+    def find(self, name: str) -> ImageState | None:
+        """Return the nodes that have the image, or None. If a node lists it several times, the first size counts."""
+        numbers = self._numbers_by_name.get(name)
+        if numbers is None:
+            return None
+        places = np.sort(
+            np.concatenate([self._order[self._starts[number] : self._starts[number + 1]] for number in numbers])
+        )
+        rows = self._rows[places]
+        is_first_of_node = np.diff(rows, prepend=-1) != 0
+        return ImageState(rows[is_first_of_node], self._sizes[places][is_first_of_node])
+
+
 class AllNodes(NodeColumns):
     """The nodes of a cluster. A column is built when it is first used."""
 
@@ -219,7 +256,6 @@ class AllNodes(NodeColumns):
         self.objects: tuple[Node, ...] = tuple(nodes)
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
-        self._has_all_images = False
 
     @cached_property
     def unschedulable(self) -> Bools:
@@ -237,41 +273,18 @@ class AllNodes(NodeColumns):
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """Return the nodes that have each of the images, or None for an image on no node.
-
-        The first call looks only for its images. A later call with unknown images finds all images of all nodes.
-        """
-        unknown = {name for name in names if name not in self._images}  # `-` would look at all images
-        if unknown and not self._has_all_images:
-            self._has_all_images = bool(self._images)
-            wanted = None if self._has_all_images else unknown
-            self._images |= dict.fromkeys(unknown)
-            self._images |= self._find_images(wanted)
-        return [self._images.get(name) for name in names]
-
-    def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
-        """Find the nodes that have each of the wanted images, or each of all images if `wanted` is None."""
-        sizes_by_image: dict[str, dict[int, int]] = {}  # image -> row -> size
-        names_by_id: dict[int, Collection[str]] = {}  # by id of the image, since nodes share image objects
-        for row in self._rows_in_joining_order:
-            images = self.objects[row].status.images
-            # Looking up the names of all images of the node at once is faster.
-            for image, known_names in zip(images, map(names_by_id.get, map(id, images)), strict=True):
-                names = known_names
-                if names is None:
-                    names = image.names if wanted is None else wanted.intersection(image.names)
-                    names_by_id[id(image)] = names
-                for name in names:
-                    sizes_by_image.setdefault(name, {}).setdefault(row, image.size_bytes)
-        return {
-            name: ImageState(np.array(list(sizes), np.int32), np.array(list(sizes.values()), np.int64))
-            for name, sizes in sizes_by_image.items()
-        }
+        """Return the nodes that have each of the images, or None for an image on no node."""
+        for name in names:
+            if name not in self._images:
+                self._images[name] = self._listed_images.find(name)
+        return [self._images[name] for name in names]
 
     @cached_property
-    def _rows_in_joining_order(self) -> list[int]:
-        """The rows in the order in which the nodes joined the cluster, assumed to be the order of their names."""
-        return sorted(range(len(self)), key=self.names.__getitem__)
+    def _listed_images(self) -> ListedImages:
+        """The images that the nodes list."""
+        # Nodes are assumed to have joined the cluster in the order of their names.
+        rows_in_joining_order = sorted(range(len(self)), key=self.names.__getitem__)
+        return ListedImages(rows_in_joining_order, [self.objects[row].status.images for row in rows_in_joining_order])
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""

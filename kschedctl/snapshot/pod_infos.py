@@ -17,7 +17,7 @@ from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable, digest
-from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 
 SPARSE = 32
 """If fewer than one in this many infos match, their numbers take less memory than a mask."""
@@ -153,6 +153,30 @@ class PodInfos:
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
         """Return a mask (T,) of the infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
+
+    @cached_property
+    def host_port_users(self) -> dict[HostPort, list[int]]:
+        """Host port -> numbers of the infos that take it. Infos with the same containers are evaluated once."""
+        numbers_by_containers: dict[tuple[int, int, bool], list[int]] = {}
+        for number, template in enumerate(self.infos.templates):
+            spec = template.spec
+            key = id(spec.containers), id(spec.init_containers), spec.host_network
+            numbers_by_containers.setdefault(key, []).append(number)
+        users: dict[HostPort, list[int]] = {}
+        for numbers in numbers_by_containers.values():
+            first, *_ = numbers
+            if _may_take_host_ports(self.infos.templates[first]):
+                for port in self.infos[first].host_ports:
+                    users.setdefault(port, []).extend(numbers)
+        return users
+
+    def with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
+        """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
+        mask = np.zeros(len(self.infos), np.bool_)
+        for port, numbers in self.host_port_users.items():
+            if predicate(port):
+                mask[numbers] = True
+        return mask
 
     def where_template(self, predicate: Callable[[Pod], bool]) -> Bools:
         """Return a mask (T,) of the infos whose template, a pod as in the documents, satisfies the predicate."""
@@ -295,6 +319,16 @@ def _find_required_label(selector: Selector) -> tuple[str, str] | None:
             (value,) = requirement.values
             return requirement.key, value
     return None
+
+
+def _may_take_host_ports(pod: Pod) -> bool:
+    """Return whether a pod of the documents may take host ports. With host networking, they may be defaults."""
+    spec = pod.spec
+    return any(
+        port.host_port or spec.host_network
+        for container in (*spec.init_containers, *spec.containers)
+        for port in container.ports
+    )
 
 
 def _get_request_ids(pod: Pod) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import cast, overload
 
@@ -16,7 +16,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos, intern_pods
 
 FEW_INFOS = 64
@@ -203,6 +203,15 @@ class PodColumns:
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
         """Return a mask (T,) of the infos for which the predicate holds."""
         return self.distinct.where(predicate)
+
+    @property
+    def host_ports(self) -> Collection[HostPort]:
+        """The distinct host ports that pods take."""
+        return self.distinct.host_port_users.keys()
+
+    def with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
+        """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
+        return self.distinct.with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""

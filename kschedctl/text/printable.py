@@ -80,6 +80,34 @@ REASON_WORDS = {
 """Upstream's reason -> the words for one node and for several nodes."""
 
 
+SHARED_REASON_WORDS = {
+    "node(s) were unschedulable": "the nodes are cordoned",
+    "node(s) had untolerated taint(s)": "the nodes have taints that they do not tolerate",
+    "node(s) didn't match Pod's node affinity/selector": "no node matches their node affinity or nodeSelector",
+    "node(s) didn't have free ports for the requested pod ports": "their host ports are taken",
+    "node(s) didn't match pod topology spread constraints": "every node would break their spread constraints",
+    "node(s) didn't match pod affinity rules": "no node is near the pods that they need",
+    "node(s) didn't match pod anti-affinity rules": "the nodes have pods that they avoid",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "the nodes have pods that avoid them",
+    "node(s) didn't match PersistentVolume's node affinity": "no node reaches their volumes",
+    "Too many pods": "the nodes are full of pods",
+}
+"""Upstream's reason -> the words for the cause that several pods share."""
+
+
+def describe_shared_reason(reason: str) -> str:
+    """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
+
+    >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
+    ('too little cpu is free (Insufficient cpu)', 'the nodes are full of pods (Too many pods)')
+    >>> describe_shared_reason("preemption is under way")
+    'preemption is under way'
+    """
+    prefix, _, resource = reason.partition("Insufficient ")
+    words = f"too little {resource} is free" if resource and not prefix else SHARED_REASON_WORDS.get(reason, "")
+    return f"{words} ({reason})" if words else reason
+
+
 def rewrite_fit_error(message: str) -> str:
     """Rewrite a FitError message as a sentence, most frequent reason first.
 

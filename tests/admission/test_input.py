@@ -1,4 +1,4 @@
-"""What admission is asked with: plugins that are none, manifests that are none."""
+"""Check the errors for unknown admission plugins and for manifests that are not objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fields of a pod that scheduling never reads: upstream's words, by the function of validation.go (v1.36)."""
+"""Check the validation of pod fields that scheduling never reads, by the functions of upstream's validation.go
+(v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which level of the Pod Security Standards holds in a namespace, and of which objects: tables by hand (v1.36).
+"""Check which Pod Security level applies in a namespace, and to which objects, with tables by hand (v1.36).
 
 From pod-security-admission/api/helpers.go, PolicyToEvaluate and ParseVersion, which upstream tests by
 TestPolicyToEvaluate and TestParseVersion; kinds as in admission/admission_test.go, TestDefaultExtractPodSpec.

@@ -1,4 +1,4 @@
-"""What holds for each manifest that a real kube-apiserver was asked about."""
+"""Check properties of every manifest that a real kube-apiserver was asked to admit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstream's tables of admission for groups of pods, claims, and tolerations; the test's name beside each."""
+"""Check admission of pod groups, claims and tolerations against upstream's tables, named beside each test."""
 
 from __future__ import annotations
 

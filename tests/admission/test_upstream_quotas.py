@@ -1,4 +1,4 @@
-"""Facts from the tests of upstream's resourcequota plugin, by the names that these have there (v1.36)."""
+"""Check quotas against the tests of upstream's resourcequota plugin, by their names (v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts from the tests of upstream's own admission plugins, by the names that these have there (v1.36).
+"""Check admission plugins against upstream's own tests, by their names (v1.36).
 
 plugin/pkg/admission/{limitranger,priority,runtimeclass,podnodeselector,podtolerationrestriction}.
 """

@@ -1,4 +1,4 @@
-"""Threads that decode the same structs for the first time at the same time."""
+"""Check threads that decode the same structs for the first time at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the collector of cycles leaves alone."""
+"""Check which collections the pause of cyclic garbage collection suppresses."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""A table of pods gives the pods that were put in, less what scheduling does not read."""
+"""Check that a table of pods returns the pods that were put in, without the fields that scheduling does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of real autoscalers and ours, made comparable."""
+"""Convert the answers of real autoscalers and ours to a comparable form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the autoscaler's replay is given: node groups and flags that make no sense get one clear line."""
+"""Check that invalid node groups and flags get one clear line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""New nodes divided among similar groups: sizes as in upstream's TestBalance* (balancing_processor_test.go)."""
+"""Check how new nodes are divided among similar groups, with the sizes of upstream's TestBalance*
+(balancing_processor_test.go)."""
 
 from __future__ import annotations
 

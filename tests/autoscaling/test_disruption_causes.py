@@ -1,4 +1,5 @@
-"""What is behind a node that Karpenter keeps: an unready pod, a soft constraint, no NodePool that launches nodes."""
+"""Check the causes for which Karpenter keeps a node: an unready pod, a soft constraint, no NodePool that launches
+nodes."""
 
 from __future__ import annotations
 

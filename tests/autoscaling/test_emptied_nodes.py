@@ -1,4 +1,4 @@
-"""What the real autoscaler says could go, ``drain`` empties: its pods find room by the scheduler's own rules."""
+"""Check that `drain` empties the nodes that the real autoscaler would remove, by the scheduler's own rules."""
 
 from __future__ import annotations
 

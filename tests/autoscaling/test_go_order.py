@@ -1,4 +1,4 @@
-"""Equal keys stand where Go's sort.Slice leaves them."""
+"""Check that elements with equal keys are ordered as by Go's sort.Slice."""
 
 from __future__ import annotations
 

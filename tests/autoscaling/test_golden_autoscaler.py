@@ -1,11 +1,11 @@
-"""Whole loops of the real Cluster Autoscaler 1.36, answered the same: see golden/README.md."""
+"""Compare whole loops with the real Cluster Autoscaler 1.36: see golden/README.md."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from golden_cases import family_lines
+from golden_cases import Json, family_lines
 from scaling_answers import plain, same
 
 import kschedctl
@@ -18,17 +18,21 @@ SHARES = 4
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", ["scaleup", "scaledown"])
 def test_a_loop_is_answered_as_by_the_real_one(family: str, share: int) -> None:
-    ask = kschedctl.scale_up if family == "scaleup" else kschedctl.scale_down
     cases = [json.loads(line) for line in family_lines(f"autoscaling/{family}")[share::SHARES]]
     assert len(cases) >= 22
     for case in cases:
-        given, wanted = case["input"], case["answer"]
-        cluster = kschedctl.Cluster.from_objects(given["objects"])
-        told = {"now": given["now"], "active_scale_ups": given.get("activeScaleUps")}
-        got = ask(cluster, given["nodeGroups"], given.get("options"), **told).to_dict()
-        parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
-        different = {key: pair for key, pair in parts.items() if not same(*pair)}
-        assert not different, case["id"]
+        assert not find_differing_parts(family, case), case["id"]
+
+
+def find_differing_parts(family: str, case: Json) -> Json:
+    """Return our value and the autoscaler's of each part of the answer in which they differ."""
+    ask = kschedctl.scale_up if family == "scaleup" else kschedctl.scale_down
+    given, wanted = case["input"], case["answer"]
+    cluster = kschedctl.Cluster.from_objects(given["objects"])
+    times = {"now": given["now"], "active_scale_ups": given.get("activeScaleUps")}
+    got = ask(cluster, given["nodeGroups"], given.get("options"), **times).to_dict()
+    parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
+    return {key: pair for key, pair in parts.items() if not same(*pair)}
 
 
 def test_the_comparison_sees_a_difference() -> None:

@@ -1,4 +1,4 @@
-"""Rounds of the real Karpenter 1.14, answered the same, what chance decides there included: see golden/README.md."""
+"""Compare rounds with the real Karpenter 1.14, random choices included: see golden/README.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from golden_cases import family_lines
+from golden_cases import Json, family_lines
 from karpenter_cases import objects
 from scaling_answers import plain, same
 
@@ -21,16 +21,20 @@ SHARES = 3
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", ["provisioning", "disruption"])
 def test_a_round_is_answered_as_by_the_real_one(family: str, share: int) -> None:
-    ask = kschedctl.provision if family == "provisioning" else kschedctl.disrupt
     cases = [json.loads(line) for line in family_lines(f"autoscaling/{family}")[share::SHARES]]
     assert len(cases) >= 25
     for case in cases:
-        given, wanted = case["input"], case["answer"]
-        cluster = kschedctl.Cluster.from_objects(objects(given))
-        got = ask(cluster, given["instanceTypes"], given.get("options"), now=given["now"]).to_dict()
-        parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
-        different = {key: pair for key, pair in parts.items() if not same(*pair)}
-        assert not different, case["id"]
+        assert not find_differing_parts(family, case), case["id"]
+
+
+def find_differing_parts(family: str, case: Json) -> Json:
+    """Return our value and Karpenter's of each part of the answer in which they differ."""
+    ask = kschedctl.provision if family == "provisioning" else kschedctl.disrupt
+    given, wanted = case["input"], case["answer"]
+    cluster = kschedctl.Cluster.from_objects(objects(given))
+    got = ask(cluster, given["instanceTypes"], given.get("options"), now=given["now"]).to_dict()
+    parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
+    return {key: pair for key, pair in parts.items() if not same(*pair)}
 
 
 def test_each_node_that_is_tried_alone_is_shown_as_done() -> None:

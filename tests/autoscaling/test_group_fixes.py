@@ -1,4 +1,4 @@
-"""Fixes of node groups: a higher maximum, a label of the template; the printed command is carried out and replayed."""
+"""Run the printed commands of fixes of node groups, such as a higher maximum or a label of the template, and replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node groups that grow for pods that find no room: as many nodes as it takes, and no more than the group may have."""
+"""Check that node groups grow by as many nodes as the pods need, up to the group's maximum."""
 
 from __future__ import annotations
 

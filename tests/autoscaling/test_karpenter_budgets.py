@@ -1,4 +1,4 @@
-"""When a budget counts, and how many nodes it allows."""
+"""Check when a disruption budget is active and how many nodes it allows."""
 
 from __future__ import annotations
 

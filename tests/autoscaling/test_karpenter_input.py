@@ -1,4 +1,4 @@
-"""What is given to Karpenter's replay and is wrong: one clear line each."""
+"""Check that invalid input of Karpenter's replay gets one clear line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes that Karpenter launches take its pods by kube-scheduler's rules, but where the two are known to differ."""
+"""Check that nodes launched by Karpenter take its pods by kube-scheduler's rules, except for the known differences."""
 
 from __future__ import annotations
 

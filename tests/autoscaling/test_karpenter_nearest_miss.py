@@ -1,4 +1,4 @@
-"""What a NodePool lacks to take a pod, and where Karpenter takes a pod otherwise than kube-scheduler."""
+"""Check what the nearest NodePool lacks for a pod, and where Karpenter's rules differ from kube-scheduler's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What node classes tell: which pools are not ready, and where, how big and for how many pods their machines are."""
+"""Check what NodeClasses determine: which NodePools are not ready, and the zones, disks and maximum pods of nodes."""
 
 from __future__ import annotations
 

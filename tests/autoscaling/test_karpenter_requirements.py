@@ -1,4 +1,4 @@
-"""The algebra of label requirements against sets that are written out."""
+"""Check the algebra of label requirements against explicit sets."""
 
 from __future__ import annotations
 

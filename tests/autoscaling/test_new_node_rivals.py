@@ -1,4 +1,4 @@
-"""Whether a node comes for a pod while others wait: who takes the room, and how many nodes would be enough.
+"""Check whether a pod gets its new node while other pods wait for room, and how many nodes would be enough.
 
 A node has 4 CPUs and each waiting pod requests 3, so that each needs a node of its own.
 """

@@ -1,4 +1,4 @@
-"""Where node groups are found: the status map, Cluster API, the autoscaler's flags, labels; what is given wins."""
+"""Check the sources of node groups (status map, Cluster API, flags, labels) and that options take precedence."""
 
 from __future__ import annotations
 

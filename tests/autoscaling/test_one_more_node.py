@@ -1,4 +1,4 @@
-"""A pod for which a group would grow is scheduled to a node like the group's template, once there is one."""
+"""Check that a pod whose node group would grow is scheduled to a node like the group's template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixes of NodePools and their node classes; the printed command is carried out and replayed."""
+"""Run the printed commands of fixes of NodePools and NodeClasses, and replay."""
 
 from __future__ import annotations
 

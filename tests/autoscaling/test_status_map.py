@@ -1,4 +1,4 @@
-"""The status ConfigMap of the Cluster Autoscaler as the code of three releases writes it, whole and cut."""
+"""Check the Cluster Autoscaler's status ConfigMap as three releases write it, complete and truncated."""
 
 from __future__ import annotations
 

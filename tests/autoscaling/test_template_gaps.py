@@ -1,4 +1,4 @@
-"""What the template of a node group without nodes lacks: a label, a resource or a zone, each replayed."""
+"""Check what the template of an empty node group lacks (label, resource or zone), each replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What keeps a node from going, all of it, and whether it could go without."""
+"""Check that all reasons that keep a node from being removed are reported, and whether it could be removed without
+them."""
 
 from __future__ import annotations
 

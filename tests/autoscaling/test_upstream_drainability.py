@@ -1,4 +1,4 @@
-"""Upstream's own table of what may be drained, under the names that it has there.
+"""Check which pods can be drained against upstream's own table, under its names.
 
 Upstream: simulator/drain_test.go, TestGetPodsToMove, and simulator/drainability/rules/*/rule_test.go (1.36). Not here:
 rows with rules made up for the test ("Rule allows", "Second rule blocks" …), which no flag can set, and pods that are

@@ -1,4 +1,4 @@
-"""Upstream's own table of the estimator: how many nodes so many pods take, under the names that it has there.
+"""Check how many nodes the pods need against upstream's own table of the estimator, under its names.
 
 Upstream: estimator/binpacking_estimator_test.go, TestBinpackingEstimate (1.36).
 """

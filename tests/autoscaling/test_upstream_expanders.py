@@ -1,4 +1,4 @@
-"""Upstream's own tables of the expanders, under the names that they have there.
+"""Check the expanders against upstream's own tables, under their names.
 
 Upstream: expander/{leastnodes,mostpods,priority,waste}/*_test.go (1.36). Not here: "no valid options" and the invalid
 one of "6 valid options, 1 invalid option, 3 equal", which has no node: the loop keeps no such option.

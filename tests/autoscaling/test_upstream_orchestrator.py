@@ -1,4 +1,4 @@
-"""Upstream's tables of whole scale-ups, under the names that they have there: which pods make which group grow.
+"""Check which pods make which node group grow against upstream's tables of whole scale-ups, under their names.
 
 Upstream: core/scaleup/orchestrator/orchestrator_test.go (1.36). The choice that its tests give to the expander is made
 by a priority here.

@@ -1,4 +1,4 @@
-"""Upstream's own tables of the nodes that may go, under the names that they have there.
+"""Check which nodes can be removed against upstream's own tables, under their names.
 
 Upstream (1.36): core/scaledown/eligibility/eligibility_test.go, unneeded/nodes_test.go, planner/planner_test.go and
 simulator/utilization/info_test.go. Not here: rows of what only the running process knows (pods evicted a short time

@@ -1,4 +1,4 @@
-"""Upstream's tables of nodes that are similar, and of pods that are equivalent, under the names that they have there.
+"""Check similar node groups and equivalent pods against upstream's tables, under their names.
 
 Upstream: processors/nodegroupset/compare_nodegroups_test.go and core/scaleup/equivalence/groups_test.go (1.36).
 """

@@ -1,4 +1,4 @@
-"""Time of ``audit`` on a big cluster, section by section, after the cluster was read.
+"""Measure ``audit`` on a big cluster, section by section, after the cluster was read.
 
     python tests/benchmarks/make_cluster.py DIR
     python tests/benchmarks/bench_audit.py DIR [--pending 1000] [--distinct 1000] [--section NAME]

@@ -1,4 +1,4 @@
-"""How long the Cluster Autoscaler's next loop takes to replay on a big cluster, by what a scheduling cycle costs there.
+"""Measure the replay of the Cluster Autoscaler's next loop on a big cluster, relative to a scheduling cycle.
 
     python tests/benchmarks/bench_autoscaling.py [--nodes 5000] [--pods 150000] [--groups 20] [--pending 1000]
 

@@ -1,4 +1,4 @@
-"""How long devices for one pod take, and how that grows with nodes, devices and devices that differ.
+"""Measure the allocation of devices for one pod, by the numbers of nodes, devices and distinct devices.
 
     python tests/benchmarks/bench_devices.py
 

@@ -1,4 +1,4 @@
-"""Time and memory of ``explain`` on a big cluster, beside Python's own ``json.load`` of the same files.
+"""Measure time and memory of ``explain`` on a big cluster, relative to ``json.load`` of the same files.
 
     python tests/benchmarks/make_cluster.py DIR
     python tests/benchmarks/bench_explain.py DIR

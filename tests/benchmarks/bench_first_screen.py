@@ -1,4 +1,4 @@
-"""What a newcomer meets, in figures: lines to the cause and to the first command, sizes of summaries and installation.
+"""Measure what a new user meets: lines to the cause and to the first command, sizes of summaries and installation.
 
     python tests/benchmarks/bench_first_screen.py [--nodes 5000] [--pods 20000] [--install]
 

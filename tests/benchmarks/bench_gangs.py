@@ -1,4 +1,4 @@
-"""How long a simulation takes to place pod groups in a big cluster, whole or not at all.
+"""Measure the placement of whole pod groups in a big simulated cluster.
 
     python tests/benchmarks/bench_gangs.py [--nodes 5000] [--gangs 1000] [--pods 8] [--cpu 2]
 

@@ -1,4 +1,4 @@
-"""A million pods on 130,000 nodes: how long the simulation takes, in CPU time, and how much memory.
+"""Measure CPU time and memory of a simulation of a million pods on 130,000 nodes.
 
     python tests/benchmarks/bench_headline.py [--nodes 130000] [--pods 1000000] [--plain]
 

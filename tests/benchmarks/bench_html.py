@@ -1,4 +1,4 @@
-"""HTML reports of one pod and of many on a big cluster: size, and in Chromium the time to open, sort and filter.
+"""Measure HTML reports of one pod and of many: size, and the time to open, sort and filter in Chromium.
 
     python tests/benchmarks/bench_html.py [--nodes 5000] [--pods 100]
 

@@ -1,4 +1,4 @@
-"""How long Karpenter's next rounds take to replay, beside decoding the objects.
+"""Measure the replay of Karpenter's next rounds, relative to decoding the objects.
 
     python tests/benchmarks/bench_karpenter.py [--pending 1000] [--types 700] [--pools 10] [--nodes 5000] [--pods 50000]
 

@@ -1,4 +1,4 @@
-"""How long the outlook on Kueue's queues takes, and how that grows with ClusterQueues.
+"""Measure the outlook on Kueue's queues, by the number of ClusterQueues.
 
     python tests/benchmarks/bench_kueue.py [--queues 50 200 1000] [--workloads 20] [--nodes 5]
 

@@ -1,4 +1,4 @@
-"""How long lint takes: many manifests beside yaml's C loader alone, and the rules that need a cluster on a big one.
+"""Measure lint on many manifests, relative to yaml's C loader, and the rules that need a big cluster.
 
     python tests/benchmarks/bench_lint.py [--manifests 5000] [--cluster FOLDER] [--files FOLDER …]
 

@@ -1,4 +1,4 @@
-"""A big cluster served from loopback: reading it and saving a snapshot, and explaining a pod from the snapshot.
+"""Measure reading a big cluster over loopback, saving a snapshot, and explaining a pod from the snapshot.
 
     python tests/benchmarks/make_cluster.py bigcluster
     python tests/benchmarks/bench_live.py bigcluster [--pod bench/pending-plain]

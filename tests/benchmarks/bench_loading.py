@@ -1,4 +1,4 @@
-"""Loading a cluster from JSON: processor time and peak memory beside what json.load and a typed decoder take.
+"""Measure CPU time and peak memory of loading a cluster from JSON, relative to json.load and a typed decoder.
 
     python tests/benchmarks/bench_loading.py [folder] [--nodes 500] [--pods 15000] [--repeat 3]
 

@@ -1,4 +1,4 @@
-"""How long plans take on a big cluster: nodes that could go or be bought, moves that make room, a descheduler's.
+"""Measure plans on a big cluster: consolidation, sizing, make-room and rebalancing.
 
     python tests/benchmarks/make_cluster.py FOLDER
     python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--jobs 2] [--cores 20 22 25] [--rounds 1] [--size 60]

@@ -1,4 +1,4 @@
-"""How long the dry run of preemption takes on a big cluster, and how much longer one that goes node by node.
+"""Measure the dry run of preemption on a big cluster, relative to one that goes node by node.
 
     python tests/benchmarks/bench_preemption.py [--nodes 5000] [--pods 30] [--sample 10] [--repeat 5]
 

@@ -1,4 +1,4 @@
-"""How long the search for remedies takes on a big cluster, as so many times one replay of the pod's cycle.
+"""Measure the search for fixes on a big cluster, relative to one replay of the pod's cycle.
 
     python tests/benchmarks/bench_remedies.py [--nodes 5000] [--pods 30] [--most 3] [--pending 1000]
 

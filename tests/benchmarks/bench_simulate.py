@@ -1,4 +1,4 @@
-"""How many pods a simulation places in a second, case by case, and how long a zone sweep of a big cluster takes.
+"""Measure how many pods per second a simulation places, case by case, and the loss of each zone of a big cluster.
 
     python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...]
     python tests/benchmarks/bench_simulate.py --fill     # kschedctl capacity until nodes are full

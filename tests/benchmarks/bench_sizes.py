@@ -1,4 +1,4 @@
-"""How far sets of nodes are above what is needed at least: random instances, with constraints and without.
+"""Measure how far node sets are above the lower bound, on random instances with and without constraints.
 
     python tests/benchmarks/bench_sizes.py [--instances 50] [--seconds 60] [--families small large constrained]
 

@@ -1,4 +1,4 @@
-"""Processor time of small commands beside that of importing numpy, all in processes of their own.
+"""Measure the CPU time of small commands, relative to importing numpy, all in processes of their own.
 
     python tests/benchmarks/bench_startup.py [--pairs 15]
 

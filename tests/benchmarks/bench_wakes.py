@@ -1,4 +1,4 @@
-"""Time of ``wakes``: what one event does to many pending pods at many nodes, after the cluster was read.
+"""Measure ``wakes``: the effect of one event on many pending pods, after the cluster was read.
 
     python tests/benchmarks/bench_wakes.py [--nodes 5000] [--pods 1000] [--distinct 1000]
 

@@ -1,4 +1,4 @@
-"""Writes a big made-up cluster in the shape that `kubectl get -A -o json --show-managed-fields` prints.
+"""Write a big synthetic cluster in the form of `kubectl get -A -o json --show-managed-fields`.
 
     python tests/benchmarks/make_cluster.py OUTDIR [--nodes 5000] [--pods 150000] [--seed 0] [--indent]
 

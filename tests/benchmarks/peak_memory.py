@@ -1,4 +1,4 @@
-"""The most memory that a benchmark had, printed by each in its last line."""
+"""The peak memory of a benchmark, which each prints in its last line."""
 
 from __future__ import annotations
 

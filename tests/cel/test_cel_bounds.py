@@ -1,4 +1,4 @@
-"""No expression hangs or fills the memory, and none nests deeper than upstream lets it."""
+"""Check that no expression hangs, fills the memory, or nests deeper than upstream allows."""
 
 from __future__ import annotations
 

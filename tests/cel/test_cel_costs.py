@@ -1,4 +1,4 @@
-"""The cost of expressions, as upstream's own tests give it.
+"""Check the cost of expressions against upstream's own tests.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost_test.go (v1.36), those cases in which no list or map is
 constant, which the API server's environment computes beforehand. What comprehensions cost is added up by hand.

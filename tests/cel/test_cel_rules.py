@@ -1,4 +1,4 @@
-"""What expressions of the API server's CEL give, rule by rule: cel-go v0.26 and apiserver/pkg/cel of v1.36."""
+"""Check the results of CEL expressions rule by rule (cel-go v0.26 and apiserver/pkg/cel of v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions are Go's, and where RE2 is not installed those that are run say the same as RE2."""
+"""Check that regular expressions have Go's syntax, and that matching without RE2 agrees with RE2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer prints that can be typed: every text in it that goes on with ``kschedctl`` and one of its commands."""
+"""Extract the command lines that an answer prints: every text that continues after ``kschedctl`` with a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission plugins that are off by default: as an option says, else as kube-apiserver's own pod is started."""
+"""Check which admission plugins are enabled by an option or by the flags of kube-apiserver's pod."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 import kschedctl
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 CLASS = {
     "apiVersion": "storage.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Reports on one node, one pod and one workload: nouns and verbs agree with the number one."""
+"""Check that nouns and verbs are singular in reports on one node, one pod and one workload."""
 
 from __future__ import annotations
 

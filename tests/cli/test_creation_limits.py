@@ -1,4 +1,4 @@
-"""Quotas, LimitRanges and Pod Security: whoever has pods created is told in a line that nobody looked at them."""
+"""Check that commands that create pods say if quotas, LimitRanges or Pod Security were not evaluated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 from kschedctl.sources.archive_file import read_archive
 

@@ -1,4 +1,4 @@
-"""The shell lines of the README and of the help topics answer, in the demo cluster where they name none."""
+"""Run the command lines of the README and the help topics, on the demo cluster if they name none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run, pod
+from command_line import Run, pod
 from documents import command_lines
 from golden_cases import family_lines
 from karpenter_cases import objects

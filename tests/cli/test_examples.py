@@ -1,4 +1,4 @@
-"""Every help has examples, and every example is a command line that the program takes."""
+"""Check that every help has examples and that every example is accepted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.main import COMMANDS, load_command
 

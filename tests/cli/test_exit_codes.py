@@ -1,4 +1,4 @@
-"""Errors are one line on stderr with an exit code; nothing that a user can do ends in a traceback."""
+"""Check that errors are one line on stderr with an exit code, and that no input causes a traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl import errors
 from kschedctl.cli import main

@@ -1,4 +1,4 @@
-"""Extenders on the command line: asked when that is wanted, their answers kept, and taken from a file."""
+"""Check extenders on the command line: called on request, recorded, and replayed from a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 from extender_server import extender
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert (unasked.code, asked.code) == (5, 0)
-    assert "unless extenders say otherwise" in unasked.out
+    assert "not certain: Extenders were not called; specify --call-extenders" in " ".join(unasked.out.split())
     assert "Schedulable: on n3, of 2 nodes that fit" in asked.out
     assert "refuses n1: GPU memory is full" in asked.out
     assert again == asked
@@ -134,7 +134,8 @@ def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, 
         assert server.requests == []
         asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
     assert unasked.code == 5
-    assert "unless extenders say otherwise" in " ".join(unasked.out.split("\n\n")[0].split())
+    first = " ".join(unasked.out.split("\n\n")[0].split()).lower()
+    assert "not certain: extenders were not called; specify --call-extenders" in first
     assert asked.code == 0
     assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}

@@ -1,4 +1,4 @@
-"""``-o``: each form is offered where there is one, and templates wherever there is JSON."""
+"""Check which forms `-o` offers for each command, and that templates work wherever JSON does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl.render.renderers import RENDERERS
 

@@ -1,4 +1,4 @@
-"""``-o sarif``, ``junit`` and ``github`` of answers about placement, and how much may go wrong before CI fails."""
+"""Check ``-o sarif``, ``junit`` and ``github`` of answers about placement, and the thresholds for a failing CI job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 import xmlschema
-from cli.conftest import Run
+from command_line import Run
 
 SCHEMAS = Path(__file__).parent.parent / "golden"
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}

@@ -14,7 +14,7 @@ import termios
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 from demo_cluster import as_json
 
 import kschedctl

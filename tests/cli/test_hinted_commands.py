@@ -1,4 +1,4 @@
-"""Every command line that an error or another text of the program names runs."""
+"""Run every command line that an error or another text of the program mentions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 from printed_commands import commands_in
 
 import kschedctl

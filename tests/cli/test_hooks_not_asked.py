@@ -1,11 +1,11 @@
-"""Webhooks and policies have a say in what is created, and nobody asks them: answers that lean on it say so."""
+"""Check that answers say if they depend on admission webhooks or policies, which are not called."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 EVERY = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 PODS = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}

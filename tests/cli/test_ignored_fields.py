@@ -1,4 +1,4 @@
-"""What the replayed version does not read of the input: each command that replays says it in one line, and in JSON."""
+"""Check that each command that replays names the fields that the replayed version ignores, in one line and in JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Run, Write
+from command_line import Run, Write
 
 Json = dict[str, Any]
 IGNORED = [

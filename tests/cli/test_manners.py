@@ -1,4 +1,4 @@
-"""Small manners: versions, names of nodes, exit codes in the help, what a configuration is checked for."""
+"""Check versions, node names, exit codes in the help, and the validation of configurations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 import kschedctl
 from kschedctl.cli.main import COMMANDS

@@ -1,9 +1,9 @@
-"""Manifests as ``helm template`` prints them: without their Namespace, and with several workloads."""
+"""Check manifests as ``helm template`` prints them: without their Namespace, and with several workloads."""
 
 from __future__ import annotations
 
 import pytest
-from conftest import Run, Write, node
+from command_line import Run, Write, node
 
 Json = dict[str, object]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n1"}}

@@ -1,4 +1,4 @@
-"""A profile whose NodeResourceTopologyMatch has a cache: exit 5 where what that holds decides, 0 where it does not."""
+"""Check that a NodeResourceTopologyMatch cache causes exit code 5 only if its contents decide the answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
 

@@ -1,4 +1,4 @@
-"""A configuration for a scheduler with plugins compiled in: they are named as not replayed, by every command."""
+"""Check that every command names plugins that are compiled into a scheduler and not replayed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1

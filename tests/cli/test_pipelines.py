@@ -1,4 +1,4 @@
-"""The templates in ``ci/``: their scripts run here as CI runs them, ``gh`` and ``pip`` as stand-ins that write down."""
+"""Run the scripts of the templates in ``ci/`` as CI does, with ``gh`` and ``pip`` replaced by recording stand-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command line that an answer prints runs, and asks about the same cluster as the answer did."""
+"""Check that every printed command line runs and asks about the same cluster as the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import NOTHING_ELSE, Json, Run, node, pod
+from command_line import NOTHING_ELSE, Json, Run, node, pod
 from metrics_texts import attempts, number, queues
 from printed_commands import asked, forms, printed, source_of
 from sources.live.api_server import kubeconfig, listing, serving

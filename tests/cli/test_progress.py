@@ -1,4 +1,4 @@
-"""Bars of progress: they say how far something is, and leave alone where the answer goes."""
+"""Check that progress bars show how far work is, and never mix with the answer's stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile that names CapacityScheduling: what quotas lent comes back by preemption, in every command."""
+"""Check in every command that CapacityScheduling reclaims borrowed quota by preemption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, node, pod
+from command_line import Run, Write, node, pod
 
 Json = dict[str, Any]
 CONFIGURATION = """

@@ -1,4 +1,4 @@
-"""Manifests that the API server would not create are refused by whatever would place their pods."""
+"""Check that manifests that the API server would deny are rejected by every command that would place their pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, node, pod
 
 from kschedctl.api.events import shorten_api_message
 
@@ -324,7 +324,7 @@ SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
     ("options", "code", "said"),
     [
         ((), 5, "the quota ends first: only 2 more are created: exceeded quota: q, requested: pods=1, used: pods=3"),
-        (("--max", "2"), 5, "Only unless other nodes"),
+        (("--max", "2"), 5, "Not certain: Nodes"),
         (("--max", "3"), 1, "the quota ends first: only 2 more are created: exceeded quota: q"),
     ],
 )

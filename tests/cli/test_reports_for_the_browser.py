@@ -1,4 +1,4 @@
-"""Every command's report in the browser, of a cluster whose every name is an attack: names are text, and readable."""
+"""Check every command's HTML report of a cluster whose names are all hostile: names are plain, readable text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question about several snapshots: each is answered as it would be alone, wherever the work is done."""
+"""Check that a question about several snapshots gets the same answers as each snapshot alone, also with workers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import Run, Write
-from test_what_if_commands import deployment, node, running
+from command_line import Run, Write
+from commands.whatif.test_what_if_commands import deployment, node, running
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 

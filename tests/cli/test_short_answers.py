@@ -1,4 +1,4 @@
-"""`--brief` and `--summary`: the answer to every question in 12 lines, or in 12 KB of JSON."""
+"""Check that `--brief` takes at most 12 lines and `--summary` at most 12 KB of JSON for every question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.commands.schema import build_schema

@@ -1,4 +1,5 @@
-"""SIGTERM ends commands that watch in order, and priorities of a wrong type are refused before admission."""
+"""Check that SIGTERM ends watching commands in order, and that priorities of a wrong type are rejected before
+admission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that are closed, full or end, and files that are no files."""
+"""Check closed, full and ended streams, and files that are not regular files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.streams import MAX_LINE_LENGTH
 from kschedctl.sources.documents import files

@@ -1,4 +1,4 @@
-"""What holds for the tables of every command, at the widths of a small, a usual and a wide terminal."""
+"""Check the tables of every command at the widths of a small, a usual and a wide terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from command_line import Run
 
 from kschedctl.cli.main import COMMANDS
 

@@ -1,4 +1,4 @@
-"""Go's zero time, as some print a time that is not set: no time for the API server where its field is no pointer."""
+"""Check that Go's zero time counts as unset in fields that are not pointers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server refuses to change of an object that is there.
+"""The API server's checks of updates that change immutable fields.
 
 Upstream: Validate*Update in pkg/apis/{core,apps,batch,storage,resource,scheduling}/validation (v1.36).
 """

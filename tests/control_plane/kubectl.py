@@ -1,4 +1,4 @@
-"""kubectl, as far as our command lines need it: what it does not know, and what it would refuse, is refused."""
+"""A stand-in for kubectl that runs our printed commands and rejects whatever it does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controllers of claims: made for pods, bound to volumes, given back, and attachments of volumes nobody uses.
+"""The controllers of claims and volumes: creation for pods, binding, release, and detaching.
 
 Upstream: pkg/controller/{resourceclaim,volume/persistentvolume,volume/ephemeral,volume/attachdetach} (v1.36).
 """

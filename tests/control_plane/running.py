@@ -1,4 +1,4 @@
-"""A control plane that runs: controllers and the scheduler, one after the other, until nothing changes."""
+"""A running control plane: controllers and the scheduler take turns until nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane behind HTTP: what an API server answers to lists, gets and writes, and a client as kubectl is one."""
+"""A control plane behind HTTP that answers lists, gets and writes, and a client like kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server refuses of an object that is created: volumes whose source is missing or not complete.
+"""The API server's checks of created objects with volumes whose source is missing or incomplete.
 
 Upstream: ValidatePersistentVolumeSpec, validateLocalVolumeSource and their like in pkg/apis/core/validation (v1.36).
 """

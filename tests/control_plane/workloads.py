@@ -1,4 +1,4 @@
-"""The controllers that make pods of templates, roll new templates out and give pods up, step by step.
+"""The controllers that create pods from templates, roll out new templates, and delete pods, step by step.
 
 Upstream: pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). A pod is ready once it has a node.
 """

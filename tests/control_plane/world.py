@@ -1,4 +1,4 @@
-"""A control plane from what kschedctl reads: workloads are made up that would have made just these pods."""
+"""Build a control plane from what kschedctl reads, with invented workloads that own exactly the existing pods."""
 
 from __future__ import annotations
 

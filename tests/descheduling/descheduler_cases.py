@@ -1,4 +1,4 @@
-"""The descheduler's own table tests, as its real code answered them, and ours of the same cluster."""
+"""Golden cases from the descheduler's own table tests, and our answers for the same cluster."""
 
 from __future__ import annotations
 

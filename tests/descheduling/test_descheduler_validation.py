@@ -1,4 +1,4 @@
-"""What the descheduler refuses as arguments, against its own tables (v0.36), by name."""
+"""Check the descheduler's validation of arguments against its own tables (v0.36), by name."""
 
 from __future__ import annotations
 

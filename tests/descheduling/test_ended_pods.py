@@ -1,4 +1,4 @@
-"""Pods that have ended: deleted by what asks for them, within the limits, without a successor; values by hand."""
+"""Check that terminated pods are deleted within the limits, without successors; values by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where pods go while those that they replace still terminate; expected values by hand.
+"""Check the placement of pods while their predecessors still terminate; expected values by hand.
 
 a (3 cpus) is too old. It is on n1, of 4; n2 has a pod of 1. As LeastAllocated has it the emptier n1 is better once a is
 gone, but while it terminates there is room on n2 alone.

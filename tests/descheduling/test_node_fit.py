@@ -1,4 +1,4 @@
-"""Whether pods fit on nodes as far as the descheduler looks, against its own tables (v0.36), by name."""
+"""Check the descheduler's node fit against its own tables (v0.36), by name."""
 
 from __future__ import annotations
 

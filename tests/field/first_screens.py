@@ -1,4 +1,4 @@
-"""What a person sees first: the first lines of a command's output, as one line of text."""
+"""Read what users see first: the first lines of a command's output as one line of text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """convox/convox#994: Karpenter keeps node k2 although its one pod would fit on k1.
 
-Right answer: k2 stays because Karpenter takes dns's ScheduleAnyway zone spread for required while it simulates. The
+Right answer: k2 stays because Karpenter treats dns's ScheduleAnyway zone spread as required while it simulates. The
 constraint and its pod are named, and what would happen with preferencePolicy=Ignore.
 """
 
@@ -15,7 +15,7 @@ ASK = ("consolidate", "-f", case(CASE), "--instance-types", TYPES)
 
 def test_the_soft_constraint_is_named_beside_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     node = next(node for node in run_json(capsys, *ASK)["removable"] if node["node"] == "k2")
-    assert node["autoscaler"].startswith("stays: Can't replace with a cheaper node; Karpenter takes the ")
+    assert node["autoscaler"].startswith("stays: Can't replace with a cheaper node; Karpenter treats the ")
     assert "ScheduleAnyway spread over topology.kubernetes.io/zone of kube-system/dns-1-2" in node["autoscaler"]
     assert "with preferencePolicy=Ignore" in node["autoscaler"]
     assert node["autoscaler"].endswith("it would delete the node")
@@ -25,4 +25,4 @@ def test_with_the_policy_ignore_karpenter_takes_the_node(capsys: pytest.CaptureF
     _, text = run(capsys, *ASK, "--karpenter", "preferencePolicy=Ignore")
     assert "Karpenter removes 1 node in its next round" in text
     assert "removes it" in text
-    assert "for required while it simulates" not in text
+    assert "as required while it simulates" not in text

@@ -1,4 +1,4 @@
-"""Command lines with the files that they name: every command, fed with what users feed it, most of it made wrong.
+"""Command lines and their files: every command with typical, mostly broken input.
 
 What is made wrong: the demo, recordings of a real cluster, the goldens' objects and configurations, charts, examples of
 lint's rules, scenarios, snapshots, settings and baselines.

@@ -1,4 +1,4 @@
-"""Inputs run in this process and judged: exit code, traceback, form of the error, seconds, memory.
+"""Run inputs in this process and judge exit code, traceback, form of the error, time and memory.
 
 Each batch runs in a child process, so that one that hangs, is killed or never gives its memory back ends alone.
 """

@@ -1,4 +1,4 @@
-"""Documents made wrong: values of other types, parts gone, huge or strange, text that is cut, flipped or stuffed."""
+"""Break documents: values of other types, missing, huge or strange parts, and truncated or flipped text."""
 
 from __future__ import annotations
 

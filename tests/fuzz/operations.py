@@ -1,4 +1,4 @@
-"""Wrong in one particular way that a chance change of a value seldom hits: what has ended in a fault before."""
+"""Particular mutations that caused failures before and that random ones seldom hit."""
 
 from __future__ import annotations
 

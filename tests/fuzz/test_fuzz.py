@@ -1,4 +1,4 @@
-"""A short run of the fuzzing script, and what it must be able to find."""
+"""Run the fuzzing script for a short time, and check that it finds planted failures."""
 
 from __future__ import annotations
 

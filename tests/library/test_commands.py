@@ -1,4 +1,4 @@
-"""Each command says what its function says: the JSON of both is the same."""
+"""Check that the JSON of each command equals that of its library function."""
 
 from __future__ import annotations
 

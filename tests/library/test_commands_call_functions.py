@@ -1,4 +1,4 @@
-"""A command calls library functions: those of kschedctl, or others of a command's package.
+"""Check that commands call library functions of kschedctl or of a command's package.
 
 Only ``browse`` calls analyses, as it keeps a scheduler between its screens. It writes no document.
 """

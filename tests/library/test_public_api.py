@@ -1,4 +1,4 @@
-"""The Python library as README shows it: Cluster, explain, errors, and the document."""
+"""Check the Python library as the README shows it: Cluster, explain, errors, and the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every report can do: a line, Markdown, HTML, a frame for notebooks, rows for polars and pandas."""
+"""Check what every report can do: a line, Markdown, HTML, a frame for notebooks, rows for polars and pandas."""
 
 from __future__ import annotations
 

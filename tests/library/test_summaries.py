@@ -1,4 +1,4 @@
-"""`report.summary()`: what decides of an answer, without anything that renders."""
+"""Check `report.summary()`: the decisive parts of an answer, without loading a renderer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of ``kschedctl help library`` run as they stand."""
+"""Run the examples of ``kschedctl help library``."""
 
 from __future__ import annotations
 

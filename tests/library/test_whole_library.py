@@ -1,4 +1,4 @@
-"""The program that uses the whole library has types throughout, and runs."""
+"""Type-check and run the program that uses the whole library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items that are no objects: Cluster.from_objects names them by their number."""
+"""Check that Cluster.from_objects names items that are not objects by their number."""
 
 from __future__ import annotations
 

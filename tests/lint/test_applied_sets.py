@@ -1,4 +1,4 @@
-"""A repository is not one cluster: rules about several objects speak within what is applied together."""
+"""Check that rules about several objects compare only manifests that are applied together."""
 
 from __future__ import annotations
 

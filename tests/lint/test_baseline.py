@@ -1,4 +1,4 @@
-"""A baseline knows what was there before, wherever it is by now."""
+"""Check that a baseline recognizes its findings after they moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of many alike is said once, with how many others; errors, and what is selected, wherever they are."""
+"""Check that similar findings are merged with a count, except errors and selected ones."""
 
 from __future__ import annotations
 

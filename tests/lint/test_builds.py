@@ -1,4 +1,4 @@
-"""Kustomizations and charts are linted as they are built; findings name the file that the object was made of."""
+"""Check that Kustomizations and charts are linted as built, and that findings name the source file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests as common charts render them give the findings that a person judged right, and no others.
+"""Check that common charts give exactly the findings that a person judged right.
 
 Each was read and judged by hand, against the API and what an operator of such a chart would want to hear.
 """

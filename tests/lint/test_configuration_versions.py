@@ -1,4 +1,4 @@
-"""What ``config check`` and ``config view`` say of what other versions of kube-scheduler have.
+"""Check what ``config check`` and ``config view`` say about features of other kube-scheduler versions.
 
 kube-scheduler's own words are those of its validation, its strict decoder and its framework; DynamicResourcesArgs came
 with 1.34, its bindingTimeout with 1.35, the placement points with 1.36 (staging/src/k8s.io/kube-scheduler/config/v1).

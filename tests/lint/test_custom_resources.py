@@ -1,4 +1,4 @@
-"""Custom resources: their pod templates are linted, and pods that they may make are not called missing."""
+"""Check that pod templates of custom resources are linted, and that their pods are not called missing."""
 
 from __future__ import annotations
 

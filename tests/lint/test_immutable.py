@@ -1,4 +1,4 @@
-"""What may not change of objects that a cluster has: against its objects, its pods, and the files that describe it."""
+"""Check immutable fields against the cluster's objects, its pods, and the files that describe it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about NodePools with the instance types that there are, of files, and in a cluster."""
+"""Check rules about NodePools with instance types of files and of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pre-commit hook, the GitHub action and the settings' schema, as far as they can be tried without a network."""
+"""Check the pre-commit hook, the GitHub action and the settings' schema, as far as possible without a network."""
 
 from __future__ import annotations
 

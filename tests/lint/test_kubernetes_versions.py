@@ -1,4 +1,4 @@
-"""What lint says of fields and versions of the API that the linted version of Kubernetes does not have."""
+"""Check findings about API fields and versions that the linted version of Kubernetes does not have."""
 
 from __future__ import annotations
 

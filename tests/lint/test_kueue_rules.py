@@ -1,4 +1,4 @@
-"""Rules about Kueue beyond their examples: unread kinds, clusters, cohorts, autoscalers, several pod sets."""
+"""Check rules about Kueue beyond their examples: unread kinds, cohorts, autoscalers, several pod sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ends, in a time that grows with the text alone, whatever the text is."""
+"""Check that reading takes time linear in the size of the text, whatever the text is."""
 
 from __future__ import annotations
 

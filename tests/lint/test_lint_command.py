@@ -1,4 +1,4 @@
-"""``kschedctl lint`` and ``kschedctl config`` from the command line: exit codes, suppression, settings, forms."""
+"""Check exit codes, suppression, settings and output forms of ``kschedctl lint`` and ``kschedctl config``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lint --fix`` corrects one field at a time; comments, layout and whatever else the files say stay as they are."""
+"""Check that ``lint --fix`` corrects one field at a time and keeps comments, layout and everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sound manifests are left alone by all rules, in a cluster that has room for them and without one."""
+"""Check that no rule reports sound manifests, with a roomy cluster and without one."""
 
 from __future__ import annotations
 

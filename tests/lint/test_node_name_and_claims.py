@@ -1,4 +1,4 @@
-"""A workload with nodeName whose claim waits for the scheduler to choose a node."""
+"""Check a workload with nodeName whose claim waits for the scheduler to choose a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint prints follows the schemas of its readers, and survives hostile names."""
+"""Check that lint's output follows the schemas of its readers and survives hostile names."""
 
 from __future__ import annotations
 

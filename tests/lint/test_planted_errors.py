@@ -1,4 +1,4 @@
-"""What people really get wrong is named: by the rule that the case marks, on the marked lines."""
+"""Check that real mistakes are reported by the rule and on the lines that each case marks."""
 
 from __future__ import annotations
 

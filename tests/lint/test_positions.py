@@ -1,4 +1,4 @@
-"""Documents, and where their fields stand."""
+"""Check the positions of documents and their fields."""
 
 from __future__ import annotations
 

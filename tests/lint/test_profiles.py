@@ -1,4 +1,4 @@
-"""Which rules a profile has, and what is told once a namespace."""
+"""Check which rules each profile has, and which findings are reported once per namespace."""
 
 from __future__ import annotations
 

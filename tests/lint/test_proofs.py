@@ -1,4 +1,4 @@
-"""Rules that claim that pods stay Pending are right: the replicas of their examples are placed one after the other."""
+"""Place the replicas of examples to prove that rules that claim Pending pods are right."""
 
 from __future__ import annotations
 

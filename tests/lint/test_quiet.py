@@ -1,4 +1,4 @@
-"""What is no fault is not told, and what is told can be done."""
+"""Check that harmless settings are not reported, and that reported ones can be corrected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings lint tells of: by severity, namespace, labels and path; the gravest first, counted by rule."""
+"""Check which findings lint reports, by severity, namespace, labels and path, the most severe first."""
 
 from __future__ import annotations
 

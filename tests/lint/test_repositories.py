@@ -1,4 +1,4 @@
-"""Repositories as they are: templates, patches, other YAML and broken files beside manifests cost themselves alone."""
+"""Check that templates, patches and broken files in a repository affect no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether conditions on labels can be met: compared with trying every node that could exist."""
+"""Check whether label requirements are satisfiable, compared with trying every possible node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many replicas fit now: what is counted by hand, and what must not be said."""
+"""Check how many replicas fit now, counted by hand, and what must not be claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule reports its bad example, at the marked lines and nowhere else, and not its good one."""
+"""Check that every rule reports its bad example at the marked lines only, and not its good one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slips that people make are named on their lines; what only looks like one is left alone."""
+"""Check that common slips are reported on their lines, and lookalikes are not."""
 
 from __future__ import annotations
 

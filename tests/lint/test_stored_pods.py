@@ -1,4 +1,4 @@
-"""Pods of a cluster are linted as they were written: what the API server and controllers add is nobody's mistake."""
+"""Check that pods of a cluster are linted as written: additions of the API server and controllers are not reported."""
 
 from __future__ import annotations
 

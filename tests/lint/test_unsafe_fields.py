@@ -1,4 +1,4 @@
-"""What a repository would give to helm or git as an option is refused before any program runs."""
+"""Check that values that helm or git would take as options are rejected before any program runs."""
 
 from __future__ import annotations
 

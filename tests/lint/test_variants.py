@@ -1,4 +1,4 @@
-"""A repository holds variants of the same objects: rules about several objects look within one of them."""
+"""Check that rules about several objects compare objects within one variant of a repository."""
 
 from __future__ import annotations
 

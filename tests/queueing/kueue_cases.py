@@ -1,4 +1,4 @@
-"""Cases that the real Kueue computed, and the comparison of our answers with its own: see golden/README.md."""
+"""Golden cases of the real Kueue, and the comparison with our answers: see golden/README.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kueue's admission, replayed, is that of the real Kueue; and it holds what any admission has to hold."""
+"""Compare admission with the real Kueue, and check properties that every admission must have."""
 
 from __future__ import annotations
 
@@ -26,22 +26,28 @@ def _answer(case: Json, release: str = "0.20", objects: list[Json] | None = None
 def test_every_cycle_is_that_of_the_real_kueue(family: str, release: str) -> None:
     count = 0
     for case in iter_cases(family):
-        wanted = case["want"]
-        if release == "0.19":
-            wanted = case.get("want0192", wanted)
-        if wanted is None:
-            continue
-        got = _answer(case["case"], release)
-        for path in sorted(case.get("varies") or (), key=len, reverse=True):
-            drop_path(got, path)
-            drop_path(wanted, path)
-        got, wanted = normalize(got), normalize(wanted)
-        for cycle in (*got.get("cycles", ()), *wanted.get("cycles", ())):
-            cycle.pop("cycle", None)
-        different = {key: (got.get(key), wanted.get(key)) for key in wanted | got if got.get(key) != wanted.get(key)}
-        assert not different, case["case"]["id"]
-        count += 1
+        if select_wanted(case, release) is not None:
+            assert not find_differing_parts(case, release), case["case"]["id"]
+            count += 1
     assert count >= 40
+
+
+def select_wanted(case: Json, release: str) -> Json | None:
+    """Return what a release of Kueue answered, or None if the case was not computed with it."""
+    return case.get("want0192", case["want"]) if release == "0.19" else case["want"]
+
+
+def find_differing_parts(case: Json, release: str) -> Json:
+    """Return our value and Kueue's of each part of the answer in which they differ."""
+    wanted = copy.deepcopy(select_wanted(case, release))
+    got = _answer(case["case"], release)
+    for path in sorted(case.get("varies") or (), key=len, reverse=True):
+        drop_path(got, path)
+        drop_path(wanted, path)
+    got, wanted = normalize(got), normalize(wanted)
+    for cycle in (*got.get("cycles", ()), *wanted.get("cycles", ())):
+        cycle.pop("cycle", None)
+    return {key: (got.get(key), wanted.get(key)) for key in wanted | got if got.get(key) != wanted.get(key)}
 
 
 @pytest.mark.parametrize("family", ["cohorts", "preemption", "tas"])

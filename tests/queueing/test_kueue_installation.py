@@ -1,4 +1,4 @@
-"""The release and the Configuration of Kueue come from its Deployment, its ConfigMap, or options."""
+"""Check that Kueue's release and Configuration come from its Deployment, its ConfigMap, or options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kueue's integrations make the Workloads of jobs as upstream's tables say.
+"""Check that jobs become Workloads as in the tables of Kueue's integrations.
 
 Upstream: TestPodSets of pkg/controller/jobs/job, TestGenerateWorkloadNameWithExtra of pkg/controller/jobframework,
 pkg/util/priority/priority_test.go, and the concepts "WorkloadPriorityClass" and "Plain Pods" of kueue.sigs.k8s.io.

@@ -1,4 +1,4 @@
-"""The outlook of Kueue ends once the replay repeats itself, and says which Workloads it leaves undecided."""
+"""Check that the outlook of Kueue ends once the replay repeats itself, and names the undecided Workloads."""
 
 from __future__ import annotations
 

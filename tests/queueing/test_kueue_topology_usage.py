@@ -1,4 +1,4 @@
-"""The room in a topology is counted in columns as it would be pod by pod."""
+"""Check that topology usage in columns equals the sum over pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports made by hand, as a study would make them."""
+"""Reports built by hand, as a command would build them."""
 
 from __future__ import annotations
 

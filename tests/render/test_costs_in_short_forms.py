@@ -1,4 +1,4 @@
-"""Every form of an answer shows the costs of each fix: the costs are checked against the fix's own data first."""
+"""Check that every form of an answer shows the costs of each fix, derived from the fix's own data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for spreadsheets."""
+"""Check tables for spreadsheets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of structs from the columns beside their fields, for people and as CSV."""
+"""Check tables of structs whose columns are declared beside the fields, as text and CSV."""
 
 from __future__ import annotations
 

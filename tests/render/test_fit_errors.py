@@ -1,4 +1,4 @@
-"""kube-scheduler's message in a sentence, and verbatim where everything is told."""
+"""Check kube-scheduler's message as a sentence, and verbatim in the full answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and messages of a cluster cannot steer a terminal, format Markdown or break a document."""
+"""Check that names and messages of a cluster cannot control a terminal, format Markdown or break a document."""
 
 from __future__ import annotations
 

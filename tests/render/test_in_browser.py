@@ -1,4 +1,4 @@
-"""Reports as people see them: in Chromium, by mouse, keyboard and screen reader, on paper, whatever the names."""
+"""Check reports in Chromium: with mouse, keyboard and screen reader, on paper, and with hostile names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of many pods in one file: unpacked when somebody looks at them, and the same as in the report."""
+"""Check that the node tables of many pods are unpacked on demand and equal the report's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map of the nodes in a report for the browser: a cell each, a legend that counts and filters, rows that open."""
+"""Check the map of nodes in HTML reports: cells, a legend that counts and filters, and rows that open."""
 
 from __future__ import annotations
 

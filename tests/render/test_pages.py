@@ -1,4 +1,4 @@
-"""What the page of a report says, and in which order."""
+"""Check the texts of a report's page and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``-o patch``: YAML documents that are the owners' patches, and comments that stay comments."""
+"""Check that ``-o patch`` prints the owners' patches as YAML, with comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots as pictures: SVG that is XML, PNG that is PNG, the same bytes every time, whatever names stand in them."""
+"""Check that plots are valid, reproducible SVG and PNG with hostile names."""
 
 from __future__ import annotations
 

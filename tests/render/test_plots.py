@@ -1,4 +1,4 @@
-"""Plots are drawn in characters where they are asked for, and say the same whatever can be shown."""
+"""Check that plots are drawn in characters on request, whatever characters the terminal can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of Races: one table over sizes with a plot beside it, or every figure of a single one."""
+"""Check the page of Races: one table over sizes with a plot, or every figure of a single size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every document has a schema that is one."""
+"""Check that every document has a valid schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``-o jsonpath=…`` and ``-o custom-columns=…``: the examples of kubectl's documentation, on our documents."""
+"""Check ``-o jsonpath=…`` and ``-o custom-columns=…`` with the examples of kubectl's documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding and columns: nothing is cut, nothing is wider than the terminal."""
+"""Check wrapping and columns: nothing is cut or wider than the terminal."""
 
 from __future__ import annotations
 

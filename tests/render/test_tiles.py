@@ -1,4 +1,4 @@
-"""The tiles at the top of HTML reports: what they may claim, and what they must not leave out."""
+"""Check the tiles at the top of HTML reports: what they may claim, and what they must mention."""
 
 from __future__ import annotations
 

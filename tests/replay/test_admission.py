@@ -1,4 +1,4 @@
-"""What admission adds to pods that are about to be created, upstream: plugin/pkg/admission/runtimeclass (v1.36)."""
+"""Check what admission adds to new pods (upstream: plugin/pkg/admission/runtimeclass, v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas and LimitRanges in questions about pods that controllers make, counted by hand."""
+"""Check quotas and LimitRanges for pods that controllers create, counted by hand."""
 
 from __future__ import annotations
 

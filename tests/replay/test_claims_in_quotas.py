@@ -1,4 +1,4 @@
-"""Claims for volumes and devices that manifests bring, or templates make, counted in quotas by hand."""
+"""Check how claims of manifests and templates count for quotas, by hand."""
 
 from __future__ import annotations
 

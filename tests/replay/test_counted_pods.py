@@ -1,4 +1,4 @@
-"""Pods that quotas and LimitRanges refuse: what real controllers were told, and counting by hand."""
+"""Check pods denied by quotas and LimitRanges against recorded messages of controllers, and counts by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that a real control plane could not create, as its conditions and events tell; what is past is no news."""
+"""Check recorded failures to create pods, from conditions and events, without outdated ones."""
 
 from __future__ import annotations
 

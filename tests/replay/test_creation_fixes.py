@@ -1,4 +1,4 @@
-"""What is suggested where the API server refuses pods: done as it is printed, all are created and get a node."""
+"""Check that the printed fixes for denied pods let all of them be created and scheduled."""
 
 from __future__ import annotations
 

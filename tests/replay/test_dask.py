@@ -1,4 +1,4 @@
-"""Scenarios over a Dask cluster, a real one of two workers in processes of their own: the results are the same."""
+"""Check that scenarios give the same results on a real Dask cluster of two workers."""
 
 from __future__ import annotations
 

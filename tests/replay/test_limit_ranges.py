@@ -1,4 +1,4 @@
-"""LimitRanges decide where pods go: their defaults are requests like any other."""
+"""Check that defaults of LimitRanges count as requests in placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five clusters in which pods could not be created, as recorded: explained, and simulated with the same words."""
+"""Check five recorded clusters with denied pods: explained and simulated with the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a command live no longer than it."""
+"""Check that a command's workers end with it."""
 
 from __future__ import annotations
 

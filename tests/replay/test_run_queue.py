@@ -1,4 +1,4 @@
-"""The queue of small clusters worked off, with what follows told by hand."""
+"""Check runs of the scheduling queue on small clusters, with results by hand."""
 
 from __future__ import annotations
 

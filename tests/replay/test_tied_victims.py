@@ -1,4 +1,4 @@
-"""Victims that are equal in priority and start: kube-scheduler's memory decides, and the answer says so."""
+"""Check that an answer says if kube-scheduler's memory decides between victims of equal priority and start time."""
 
 from __future__ import annotations
 

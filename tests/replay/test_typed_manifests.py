@@ -1,4 +1,4 @@
-"""Workloads that are given to the library as structs are validated as far as these hold what validation reads."""
+"""Check the validation of workloads that are passed to the library as structs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compact form of explanations holds all that the full one does, as `kschedctl help output` says how."""
+"""Check that the compact form of explanations holds everything, as `kschedctl help output` describes."""
 
 from __future__ import annotations
 

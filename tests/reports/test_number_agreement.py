@@ -1,4 +1,4 @@
-"""Verbs agree with their numbers in first lines that count pods."""
+"""Check that verbs agree in number in first lines that count pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas in the package describe the documents that it prints."""
+"""Check that the JSON Schemas in the package describe the printed documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets while pods come and go: short of healthy pods, none recovers before it has enough again."""
+"""Check PDBs while pods come and go: a PDB that lacks healthy pods allows nothing until it has enough again."""
 
 from __future__ import annotations
 

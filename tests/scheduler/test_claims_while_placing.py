@@ -1,4 +1,4 @@
-"""Pods with claims come and go: each answer is that of a full cycle on the cluster as it is then, read anew."""
+"""Check that pods with claims get the answers of a full cycle on the current cluster while others come and go."""
 
 from __future__ import annotations
 

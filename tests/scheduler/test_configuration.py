@@ -1,4 +1,4 @@
-"""Configurations: the plugins, weights and refusals of the real kube-scheduler v1.36, and the defaults it applies."""
+"""Check plugins, weights and validation of configurations against the real kube-scheduler v1.36, and its defaults."""
 
 from __future__ import annotations
 

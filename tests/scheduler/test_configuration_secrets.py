@@ -1,4 +1,4 @@
-"""What is secret in a scheduler's configuration or a kubeconfig is in nothing that the program writes or prints."""
+"""Check that secrets of a scheduler's configuration or a kubeconfig are never written or printed."""
 
 from __future__ import annotations
 

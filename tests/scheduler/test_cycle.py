@@ -1,4 +1,4 @@
-"""Whole cycles against upstream's own tables (pkg/scheduler/schedule_one_test.go; v1.36).
+"""Check whole cycles against upstream's own tables (pkg/scheduler/schedule_one_test.go; v1.36).
 
 Left out: cases about how many nodes are looked at.
 """

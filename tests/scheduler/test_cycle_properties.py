@@ -1,4 +1,4 @@
-"""What holds of every cycle, whatever the plugins: on random clusters with the default profile."""
+"""Check properties of every scheduling cycle on random clusters with the default profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles that disable all plugins of an extension point: Score without PreScore, as upstream's plugins take it.
+"""Check profiles without plugins at an extension point: Score without PreScore, as upstream handles it.
 
 Upstream: Score of NodeResourcesFit, NodeResourcesBalancedAllocation and NodeAffinity computes what PreScore did not
 leave; that of TaintToleration, InterPodAffinity and PodTopologySpread fails (pkg/scheduler/framework/plugins, v1.36).

@@ -1,4 +1,4 @@
-"""What plugins say of single rows is what their Filter and Score say of all nodes, and rows not told apart share it."""
+"""Check that plugins give the same answer for a row alone as for all nodes, and for rows that share a key."""
 
 from __future__ import annotations
 
@@ -110,13 +110,17 @@ def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
 
 def _check(groups: RankedGroups, score: np.ndarray[Any, Any], keys: list[tuple[int, int]]) -> None:
     known = {}
+    best_rows = []
     for group in groups.feasible_groups.tolist():
         row = int(groups.example[group])
         members = [i for i, key in enumerate(keys) if key == keys[row] and score[i] >= 0]
         best = max(int(score[i]) for i in members)
         assert (int(groups.count[group]), int(groups.top[group])) == (len(members), best)
+        best_rows += [i for i in members if score[i] == best]
         assert groups.get_best_rows(np.array([group])).tolist() == [i for i in members if score[i] == best]
         known[keys[row]] = group
+    if best_rows:
+        assert groups.get_best_rows(groups.feasible_groups).tolist() == sorted(best_rows)
     assert known.keys() == {key for key, value in zip(keys, score.tolist(), strict=True) if value >= 0}
 
 

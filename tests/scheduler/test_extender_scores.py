@@ -1,4 +1,4 @@
-"""Scores that an extender gives are Go's int64."""
+"""Check that scores of an extender are Go's int64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature gates: stages as pkg/features/kube_features.go (v1.36) lists them, refusals as component-base words them."""
+"""Check stages of feature gates (pkg/features/kube_features.go, v1.36) and errors as component-base words them."""
 
 from __future__ import annotations
 

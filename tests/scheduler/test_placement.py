@@ -1,4 +1,4 @@
-"""Placements: the real scheduler's choices, and what is kept of pods alike, which stays up to date whatever moves."""
+"""Check placements against the real scheduler, and that cached results for identical pods stay current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins share, against upstream's own tables (plugins/helper; v1.36)."""
+"""Check helpers that plugins share against upstream's own tables (plugins/helper; v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which plugins a configuration may name in which version of kube-scheduler, and which ones it has by default."""
+"""Check which plugins a configuration may name in each version of kube-scheduler, and the defaults."""
 
 from __future__ import annotations
 

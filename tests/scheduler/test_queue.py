@@ -1,4 +1,4 @@
-"""The order of the queue against upstream's own table (plugins/queuesort; v1.36)."""
+"""Check the order of the queue against upstream's own table (plugins/queuesort; v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of a simulation: in which order pods are tried, and what puts those back that fit nowhere."""
+"""Check the queue of a simulation: the order of attempts, and what puts unschedulable pods back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod gets with its node is there for the pods after it: volumes, claims to provision, devices, shares."""
+"""Check that later pods find the volumes, claims, devices and shares of a placed pod reserved."""
 
 from __future__ import annotations
 

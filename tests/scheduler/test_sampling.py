@@ -1,4 +1,4 @@
-"""Sampling: upstream's own tables, and the rotating start over many pods against a loop node by node."""
+"""Check node sampling against upstream's own tables, and the rotating start against a loop node by node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulation is a chain of single explanations with the pod bound in between: on random small clusters."""
+"""Compare simulations with a chain of single explanations on small random clusters."""
 
 from __future__ import annotations
 

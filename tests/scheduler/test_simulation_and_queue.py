@@ -1,4 +1,4 @@
-"""Simulations place pods where the queue's own engine does, which goes through full cycles and all events."""
+"""Check that simulations place pods like the queue's engine, which runs full cycles and handles all events."""
 
 from __future__ import annotations
 

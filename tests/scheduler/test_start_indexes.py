@@ -1,4 +1,4 @@
-"""Searches from every index equal one replayed cycle for each of them, of which the scheduler knows nothing special."""
+"""Check that searches from every start index equal one replayed cycle for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins that other packages register: replayed where a profile enables them, and named when they do not work."""
+"""Check registered third-party plugins: replayed if a profile enables them, and named if they fail."""
 
 from __future__ import annotations
 

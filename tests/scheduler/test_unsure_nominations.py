@@ -1,4 +1,4 @@
-"""A gated pod with a nominated node: a scheduler that starts now does not count it, one that saw the pod change does.
+"""Check a gated pod with a nominated node, which a restarted scheduler does not count.
 
 Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""What changed between kube-scheduler's versions, where whole cases of them do not show it: patches, gates."""
+"""Check differences between kube-scheduler's versions beyond the golden cases: patches, gates."""
 
 from __future__ import annotations
 

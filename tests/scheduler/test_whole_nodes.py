@@ -1,4 +1,4 @@
-"""Nodes that an extender returned whole, scored by what a PreFilter found for the nodes of these names."""
+"""Check nodes that an extender returned whole, scored with the PreFilter state of nodes of these names."""
 
 from __future__ import annotations
 

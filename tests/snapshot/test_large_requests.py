@@ -1,4 +1,4 @@
-"""Requests that are no int64: quantities may be numbers of any size."""
+"""Check requests beyond int64: quantities may be numbers of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of nodes against upstream's own table (backend/cache/node_tree; v1.36)."""
+"""Check the order of nodes against upstream's own table (backend/cache/node_tree; v1.36)."""
 
 from __future__ import annotations
 

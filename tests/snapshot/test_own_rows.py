@@ -1,4 +1,4 @@
-"""What a plugin of a node's own row is shown, and what it is not."""
+"""Check which columns a plugin sees that looks only at a node's own row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of a node, however many nodes were looked at, while pods move on a fork and on what it was forked from."""
+"""Check the pods of a node while pods move on a fork and on its base."""
 
 from __future__ import annotations
 

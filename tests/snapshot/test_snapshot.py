@@ -1,4 +1,4 @@
-"""Snapshots: what the columns hold, sums over pods against naive loops, and forks whose pods move."""
+"""Check the columns of snapshots, sums over pods against naive loops, and forks whose pods move."""
 
 from __future__ import annotations
 

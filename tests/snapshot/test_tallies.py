@@ -1,4 +1,4 @@
-"""Tallies: sums over the pods of nodes and domains, against pods counted one by one."""
+"""Compare tallies over nodes and domains with pods counted one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under pseudonyms the answers are the same, and nothing of the originals is left in the file."""
+"""Check that anonymized snapshots give the same answers and contain no original names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots give back the cluster that they were made of, whole or not at all."""
+"""Check that snapshots restore the cluster completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file becomes one line that names file, document and field."""
+"""Check that every error in a file gives one line with file, document and field."""
 
 from __future__ import annotations
 

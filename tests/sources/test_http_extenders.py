@@ -1,4 +1,4 @@
-"""A real extender that filters, prioritises, fails, hangs and lies: the outcome of the scheduler, or a clear doubt."""
+"""Check extenders that filter, prioritize, fail, hang and lie: the scheduler's outcome, or a conditional answer."""
 
 from __future__ import annotations
 

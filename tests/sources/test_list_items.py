@@ -1,4 +1,4 @@
-"""Pods of lists: what pods of one template print alike is decoded once."""
+"""Check that pods of one template are decoded once in lists."""
 
 from __future__ import annotations
 

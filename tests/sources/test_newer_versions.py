@@ -1,4 +1,4 @@
-"""Kinds in a version of the API that is newer than those that are read cost themselves at most."""
+"""Check that kinds in a newer API version affect at most themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of lists: images that several hold are decoded once, and shared."""
+"""Check that images that several nodes share are decoded once."""
 
 from __future__ import annotations
 

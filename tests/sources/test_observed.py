@@ -1,4 +1,4 @@
-"""Events, leases and what a pod's status tells of its scheduling: read alike in whatever form they are given."""
+"""Check that events, leases and pod statuses are read alike in every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program writes is a regular file, whole or not at all."""
+"""Check that output files are regular files, written completely or not at all."""
 
 from __future__ import annotations
 

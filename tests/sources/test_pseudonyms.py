@@ -1,4 +1,4 @@
-"""What gets a pseudonym, what stays, and that the order and the meaning of every text are the same afterwards."""
+"""Check what gets a pseudonym, and that the order and meaning of texts stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to hand over a cluster gives the same cluster."""
+"""Check that every form of input gives the same cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What extenders said, kept and given again."""
+"""Check that answers of extenders are recorded and replayed."""
 
 from __future__ import annotations
 

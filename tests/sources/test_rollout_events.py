@@ -1,4 +1,4 @@
-"""Scheduled events and Bindings as they are printed: what is taken of them, in which order, and what is refused."""
+"""Check how Scheduled events and Bindings are parsed from printed forms: contents, order and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of definitions are left out of what is parsed; all else stays, on its line."""
+"""Check that schemas of CustomResourceDefinitions are skipped and that everything else stays on its line."""
 
 from __future__ import annotations
 

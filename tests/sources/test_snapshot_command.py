@@ -1,4 +1,4 @@
-"""kschedctl snapshot save, show and diff, and --snapshot with the other commands."""
+"""Check kschedctl snapshot save, show and diff, and --snapshot with the other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference between two snapshots names what scheduling reads, and nothing else."""
+"""Check that the difference between two snapshots names only what scheduling reads."""
 
 from __future__ import annotations
 

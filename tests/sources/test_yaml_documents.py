@@ -1,4 +1,4 @@
-"""YAML means what it means to kubectl. The table is that of goyaml.v2's resolve.go and of sigs.k8s.io/yaml's keys."""
+"""Check that YAML has kubectl's meaning, with the tables of goyaml.v2's resolve.go and of sigs.k8s.io/yaml."""
 
 from __future__ import annotations
 

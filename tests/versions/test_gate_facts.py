@@ -1,4 +1,4 @@
-"""The script that adds what a version changed to the tables of gates."""
+"""Check the script that adds a version's changes to the tables of gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a version still lacks: each release note is a row of the table, a gate, or nothing for a reason."""
+"""Check that each release note of a version has a row of the table, a gate, or a reason for neither."""
 
 from __future__ import annotations
 

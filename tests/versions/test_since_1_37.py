@@ -1,4 +1,4 @@
-"""1.37 says what 1.36 said wherever no row of the version table applies: over what the real 1.36 answered."""
+"""Check that 1.37 answers as 1.36 wherever no row of the version table applies, over the golden cases of 1.36."""
 
 from __future__ import annotations
 

@@ -167,6 +167,7 @@ class EquivalenceGroup:
 
     @property
     def first(self) -> Pod:
+        """The first pod, which stands for all of them."""
         return self.pods[0]
 
 

@@ -119,6 +119,7 @@ class AutoscalerLoop:
 
     @cached_property
     def _pods(self) -> dict[Position, Pod]:
+        """The pods that were already looked up, by position."""
         return {}
 
     def get_requests(self, position: Position) -> Mapping[str, int]:

@@ -47,6 +47,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     message = (remaining and remaining.message) or report.error or report.loop_error or ""
 
     def accepts_with_groups(changed: NodeGroupList, group: str, refused: Pod) -> bool:
+        """Return whether the group would accept the pod in a new loop with the changed groups."""
         return would_group_accept_pod(
             AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active_scale_ups),
             group,

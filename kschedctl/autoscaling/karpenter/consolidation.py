@@ -56,6 +56,7 @@ class ReplacementClaim:
 
     @property
     def columns(self) -> TypeColumns:
+        """The columns of the claim's instance types."""
         return self.claim.template.columns
 
     def sort_by_price(self) -> None:

@@ -26,6 +26,7 @@ class EventLog:
 
     @property
     def events(self) -> tuple[KarpenterEvent, ...]:
+        """The distinct events in the order in which they were first written."""
         return tuple(self._events)
 
     def describe_node_events(self, name: str) -> tuple[str, ...]:

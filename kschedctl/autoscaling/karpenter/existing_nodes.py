@@ -64,6 +64,7 @@ class ExistingColumns:
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
+        """The distinct lists of taints, and the index of each node's list among them, (N,)."""
         return _encode_distinct([node.state.taints for node in self.existing])
 
     def encode_label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:

@@ -137,6 +137,7 @@ class ProvisioningRun:
         templates = {template.name: template for template in self.setting.pools.all_templates}
 
         def find_obstacles(pod: Pod, pool: NodePool) -> tuple[str, ...]:
+            """Return why the pool's template does not fit the pod, or why the pool cannot be used at all."""
             template = templates.get(pool.metadata.name)
             if template is None:
                 return (explain_unusable_pool(self.setting, pool),)

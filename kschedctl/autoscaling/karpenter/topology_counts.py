@@ -36,6 +36,7 @@ class DomainTallies:
 
     @cached_property
     def _staying(self) -> list[StateNode]:
+        """The nodes that are not being deleted."""
         return [node for node in self.nodes if not node.deleting]
 
     @cached_property

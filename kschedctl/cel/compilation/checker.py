@@ -79,7 +79,7 @@ class Checker:
         """Check an expression. Raises CompileError for types of excessive size."""
         self.scopes = [dict(self.variables)]
         self.get_type(root)
-        types = {node: self.unification.resolve(t, final=True) for node, t in self.types.items()}
+        types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
         return CheckedExpression(root, types, self.calls, self.named_types, self.errors)
 
     def get_type(self, node: SyntaxNode) -> Type:
@@ -107,16 +107,16 @@ class Checker:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        t = TYPES.get(name) or (build_type("struct", name) if name in self.structs else None)
-        if t is None:
+        cel_type = TYPES.get(name) or (build_type("struct", name) if name in self.structs else None)
+        if cel_type is None:
             return None
         self.named_types[node] = TypeValue(name)
-        return build_type("type", "", t)
+        return build_type("type", "", cel_type)
 
     def _check_identifier(self, node: Ident) -> Type:
         """Return the type of a name."""
-        t = self._resolve_name(node, node.name)
-        return t or self._add_undeclared_error(node.at, node.name)
+        cel_type = self._resolve_name(node, node.name)
+        return cel_type or self._add_undeclared_error(node.at, node.name)
 
     def _add_undeclared_error(self, at: int, name: str) -> Type:
         """Record the error for an unknown name."""
@@ -125,15 +125,15 @@ class Checker:
     def _check_selection(self, node: Select) -> Type:
         """Return the type of `a.b`, which may be a qualified name or the selection of a field."""
         name = _get_qualified_name(node)
-        t = self._resolve_name(node, name) if name and not node.tests else None
-        if t is not None:
-            return t
+        cel_type = self._resolve_name(node, name) if name and not node.tests_presence else None
+        if cel_type is not None:
+            return cel_type
         result = self._check_field(node.at, node.operand, node.field, False)
-        return BOOL if node.tests else self.unification.resolve(result)
+        return BOOL if node.tests_presence else self.unification.resolve(result)
 
     def _check_field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
         """Return the type of a field of the operand. For ``a.?b`` the type is optional."""
-        target, is_opt = unwrap_optional(self.unification.resolve(self.get_type(operand)))
+        target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN
         if target.kind == "map":
             result = target.parameters[1]
@@ -144,7 +144,7 @@ class Checker:
             self.unification.unify((DYN,), (target,))
         elif not is_dyn_or_error(target):
             self._add_error(at, f"type '{target}' does not support field selection")
-        return optional_of(result) if optional or is_opt else result
+        return optional_of(result) if optional or is_optional else result
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,10 @@ class Checker:
         return self._resolve_call(node, node.function, node.target)
 
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
-        """Record the overloads that accept the argument types, and return the type of the result."""
+        """Record the overloads that accept the argument types, and return the type of the result.
+
+        The type is dyn if the results of several overloads differ. An unknown function is an error.
+        """
         overloads = self.functions.get(name)
         if overloads is None:
             return self._add_undeclared_error(node.at, node.function if target is None else name)
@@ -178,7 +181,7 @@ class Checker:
             if overload.member is not (target is not None):
                 continue
             fresh: dict[Type, Type] = {}
-            parameter_types = tuple(self.unification.instantiate(t, fresh) for t in overload.parameters)
+            parameter_types = tuple(self.unification.instantiate(cel_type, fresh) for cel_type in overload.parameters)
             if self.unification.unify(argument_types, parameter_types):
                 matching.append(overload)
                 overload_result = self.unification.resolve(self.unification.instantiate(overload.result, fresh))
@@ -194,28 +197,30 @@ class Checker:
     def _check_logical_operator(
         self, node: Call, argument_types: tuple[Type, ...], overloads: tuple[Overload, ...]
     ) -> Type:
-        """Check that all operands of `&&` or `||` are booleans."""
+        """Check that all operands of `&&` or `||` are booleans, and return bool or the error type."""
         self.calls[node] = Resolution(node.function, overloads, None)
-        wrong_indices = [i for i, t in enumerate(argument_types) if not self.unification.unify((t,), (BOOL,))]
+        wrong_indices = [
+            i for i, cel_type in enumerate(argument_types) if not self.unification.unify((cel_type,), (BOOL,))
+        ]
         for i in wrong_indices:
             self._add_error(node.args[i].at, f"expected type 'bool' but found '{argument_types[i]}'")
         return ERROR if wrong_indices else BOOL
 
     def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
         """Record the error that no overload accepts the argument types."""
-        type_names = [str(self.unification.resolve(t, final=True)) for t in argument_types]
+        type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"
         return self._add_error(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
 
-    # -- what is made --------------------------------------------------------------------------------------------
+    # -- literals --------------------------------------------------------------------------------------------------
 
     def _check_list(self, node: ListOf) -> Type:
         """Return the type of a list literal, whose elements may have different types."""
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
-            t = self._check_element(element, i in node.optional)
-            element_type = self._join_types(element_type, t)
+            cel_type = self._check_element(element, i in node.optional)
+            element_type = self._join_types(element_type, cel_type)
         return list_of(element_type or self.unification.new_parameter())
 
     def _check_map(self, node: MapOf) -> Type:
@@ -225,22 +230,28 @@ class Checker:
         for key, value, optional in node.entries:
             keys = self._join_types(keys, self.get_type(key))
             values = self._join_types(values, self._check_element(value, optional))
-        if keys is None or values is None:
+        if keys is None or values is None:  # an empty map
             return map_of(self.unification.new_parameter(), self.unification.new_parameter())
         return map_of(keys, values)
 
     def _check_element(self, node: SyntaxNode, optional: bool) -> Type:
-        """Return the type of an element. For an optional element, it is the type of the value that may be missing."""
-        t = self.get_type(node)
+        """Return the type of an element or value.
+
+        For an optional element, it is the type of the value that may be missing.
+        """
+        cel_type = self.get_type(node)
         if not optional:
-            return t
-        inner, is_opt = unwrap_optional(t)
-        if not is_opt and not is_dyn(t):
-            self._add_error(node.at, f"expected type '{optional_of(t)}' but found '{t}'")
+            return cel_type
+        inner, is_optional = unwrap_optional(cel_type)
+        if not is_optional and not is_dyn(cel_type):
+            self._add_error(node.at, f"expected type '{optional_of(cel_type)}' but found '{cel_type}'")
         return inner
 
     def _join_types(self, before: Type | None, now: Type) -> Type:
-        """Return the more general of two types, or dyn if they are not assignable to each other."""
+        """Return the more general of two types, or dyn if they are not assignable to each other.
+
+        `before` is None for the first type.
+        """
         if before is None:
             return now
         return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
@@ -253,20 +264,22 @@ class Checker:
         if fields is None:
             return self._add_no_message_error(node, name)
         for field_name, value, optional, at in node.fields:
-            t = self._check_element(value, optional)
+            cel_type = self._check_element(value, optional)
             field_type = fields.get(field_name)
             if field_type is None:
                 self._add_error(at, f"undefined field '{field_name}'")
-            elif not self.unification.unify((field_type,), (t,)):
-                message_text = f"expected type of field '{field_name}' is '{field_type}' but provided type is '{t}'"
+            elif not self.unification.unify((field_type,), (cel_type,)):
+                message_text = (
+                    f"expected type of field '{field_name}' is '{field_type}' but provided type is '{cel_type}'"
+                )
                 self._add_error(at, message_text)
         return message.result if message else build_type("struct", name)
 
     def _add_no_message_error(self, node: Message, name: str) -> Type:
         """Record the error that a message literal's name stands for no message, and check the values of its fields."""
         known_type = self._resolve_name(node, name)
-        for _, value, _, _ in node.fields:
-            self.get_type(value)
+        for message_field in node.fields:
+            self.get_type(message_field.value)
         if known_type is None:
             return self._add_undeclared_error(node.at, node.name)
         wanted = "message type" if known_type.kind == "type" else "type"
@@ -305,9 +318,9 @@ class Checker:
 
     def _require_type(self, node: SyntaxNode, required_type: Type) -> None:
         """Record an error if a node does not have the required type."""
-        t = self.get_type(node)
-        if not self.unification.unify((required_type,), (t,)):
-            self._add_error(node.at, f"expected type '{required_type}' but found '{t}'")
+        cel_type = self.get_type(node)
+        if not self.unification.unify((required_type,), (cel_type,)):
+            self._add_error(node.at, f"expected type '{required_type}' but found '{cel_type}'")
 
 
 _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
@@ -324,7 +337,7 @@ _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
 def _get_qualified_name(node: SyntaxNode) -> str:
     """Return ``a.b.c`` for names joined by dots, or "" for other nodes."""
     names = []
-    while isinstance(node, Select) and not node.tests:
+    while isinstance(node, Select) and not node.tests_presence:
         names.append(node.field)
         node = node.operand
     if not isinstance(node, Ident):

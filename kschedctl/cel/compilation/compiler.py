@@ -18,18 +18,18 @@ from kschedctl.cel.compilation.steps import COST, FIRST, Run
 from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_deep_recursion, build_compile_error
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
-from kschedctl.cel.library.texts import ACCEPTED, Clause, describe_unfit_value, iter_clauses
-from kschedctl.cel.meter import get_work, reset_work
+from kschedctl.cel.library.texts import ACCEPTED_KINDS, Clause, describe_unfit_value, iter_clauses
 from kschedctl.cel.parsing.parser import parse
 from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, get_children
 from kschedctl.cel.types import Type, unwrap_optional
-from kschedctl.cel.values import Value
+from kschedctl.cel.values import Value, get_work, reset_work
 
 MAX_LENGTH = 100_000
 """The maximum number of code points of an expression."""
 _SHALLOW_HEIGHT = 20
 """The maximum height of expressions that need no deep recursion."""
-
+_FEW_NODES = 200
+"""The maximum number of nodes of expressions that need no deep recursion. Macros add nodes but no height."""
 
 _UNEXPECTED_ERRORS = (TypeError, AttributeError, OverflowError, UnicodeError)
 """Exceptions that unforeseen values may raise. Upstream also turns panics into errors of the expression."""
@@ -44,8 +44,11 @@ class Program:
     variables: tuple[str, ...]
     """The variables in the order of the values that ``evaluate`` takes."""
     run: Run
+    """The function that evaluates the expression in a frame."""
     size: int
+    """The number of slots of a frame."""
     deep: bool
+    """Whether the evaluation may need more nested calls than Python allows by default."""
     unsupported_patterns: tuple[str, ...] = ()
     """Regular expressions that need google-re2."""
     cost: int = 0
@@ -70,7 +73,10 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
-    """Compile an expression. Raises CompileError."""
+    """Compile an expression that can use the variables and the fields of structs. Raises CompileError if it is invalid.
+
+    The variables are passed to ``Program.evaluate`` in their order here.
+    """
     reset_work()
     with allow_deep_recursion():
         try:
@@ -82,7 +88,7 @@ def compile_expression(source: str, variables: Mapping[str, Type], structs: Stru
 
 
 def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
-    """Parse, check, validate and plan an expression. Raises CompileError."""
+    """Parse, check, validate and plan an expression. Raises CompileError if it is invalid."""
     if len(source) > MAX_LENGTH:
         problem = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(f"compilation failed: {problem}")
@@ -94,7 +100,7 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     slots = {name: FIRST + i for i, name in enumerate(variables)}
     planner = Planner(checked, [slots], FIRST + len(slots))
     step = planner.plan(root)
-    deep = root.height > _SHALLOW_HEIGHT or len(planner.planned) > 200
+    deep = root.height > _SHALLOW_HEIGHT or len(planner.planned) > _FEW_NODES
     return Program(
         checked.types[root],
         tuple(variables),
@@ -108,16 +114,33 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
 OffsetErrors = list[tuple[int, str]]
 """Error messages with their offsets."""
 
-_CONSTANTS: dict[str, Callable[[Value], object]] = {
-    "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _raise_conversion_error(),
-    "timestamp": lambda value: to_timestamp(value) if type(value) in (str, int) else _raise_conversion_error(),
-    "matches": lambda value: regular_expressions.validate_pattern(value) if isinstance(value, str) else None,
+
+def _validate_duration(value: Value) -> None:
+    """Raise CelError for a constant that is not a duration."""
+    if not isinstance(value, str):
+        raise CelError("type conversion error")
+    times.parse_duration(value)
+
+
+def _validate_timestamp(value: Value) -> None:
+    """Raise CelError for a constant that is not a timestamp."""
+    if type(value) not in (str, int):
+        raise CelError("type conversion error")
+    to_timestamp(value)
+
+
+def _validate_pattern(value: Value) -> None:
+    """Raise CelError for a constant that is an invalid pattern. Constants of other types are accepted."""
+    if isinstance(value, str):
+        regular_expressions.validate_pattern(value)
+
+
+_CONSTANT_CHECKS: Mapping[str, Callable[[Value], None]] = {
+    "duration": _validate_duration,
+    "timestamp": _validate_timestamp,
+    "matches": _validate_pattern,
 }
-
-
-def _raise_conversion_error() -> None:
-    """Raise CelError for a constant of the wrong type."""
-    raise CelError("type conversion error")
+"""Function -> the check of its first argument if that is a literal."""
 
 
 def validate_expression(checked: CheckedExpression) -> OffsetErrors:
@@ -152,10 +175,10 @@ def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
 def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
     """Return the error of an invalid literal duration, timestamp or pattern."""
     name = checked.calls[node].function if node in checked.calls else ""
-    if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
+    if name not in _CONSTANT_CHECKS or not node.args or not isinstance(node.args[0], Literal):
         return []
     try:
-        _CONSTANTS[name](node.args[0].value)
+        _CONSTANT_CHECKS[name](node.args[0].value)
     except CelError:
         return [(node.args[0].at, f"invalid {name} argument")]
     return []
@@ -165,11 +188,12 @@ def _validate_list(node: ListOf, checked: CheckedExpression) -> OffsetErrors:
     """Return the error for the first element of a list literal whose type differs from the elements before."""
     first: Type | None = None
     for i, element in enumerate(node.elements):
-        t = checked.types[element]
-        t = unwrap_optional(t)[0] if i in node.optional else t
-        first = first or t
-        if t != first:
-            return [(element.at, f"expected type '{first}' but found '{t}'")]
+        cel_type = checked.types[element]
+        if i in node.optional:
+            cel_type, _ = unwrap_optional(cel_type)
+        first = first or cel_type
+        if cel_type != first:
+            return [(element.at, f"expected type '{first}' but found '{cel_type}'")]
     return []
 
 
@@ -178,8 +202,10 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
     errors: OffsetErrors = []
     first: tuple[Type, Type] | None = None
     for key, value, optional in node.entries:
-        t = checked.types[value]
-        types = checked.types[key], unwrap_optional(t)[0] if optional else t
+        value_type = checked.types[value]
+        if optional:
+            value_type, _ = unwrap_optional(value_type)
+        types = checked.types[key], value_type
         first = first or types
         for part, first_type, actual_type in zip((key, value), first, types, strict=True):
             if first_type != actual_type:
@@ -196,32 +222,38 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
         return []
     values = args[0].elements
     try:
-        wanted = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]
+        clauses = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]
     except CelError as error:
         return [(node.at, str(error))]
-    for clause, value in zip(wanted, values, strict=False):
-        wrong = _find_unfit_value(value, clause.verb, checked)
-        if wrong is not None:
-            return [(wrong.at, describe_unfit_value(clause.verb, _get_runtime_type_name(checked.types[wrong])))]
-    if len(values) > len(wanted):
-        what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
-        return [(node.at, what)]
+    for clause, value in zip(clauses, values, strict=False):
+        unfit_value = _find_unfit_value(value, clause.verb, checked)
+        if unfit_value is not None:
+            type_name = _get_runtime_type_name(checked.types[unfit_value])
+            return [(unfit_value.at, describe_unfit_value(clause.verb, type_name))]
+    if len(values) > len(clauses):
+        message = f"too many arguments supplied to string.format (expected {len(clauses)}, got {len(values)})"
+        return [(node.at, message)]
     return []
 
 
 def _find_unfit_value(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
     """Return the value, or a value inside it, whose type a clause does not accept, or None if there is none."""
-    t = checked.types[value]
-    kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind
-    if kind != "dyn" and kind not in ACCEPTED[verb].split():
+    cel_type = checked.types[value]
+    kind = cel_type.parameters[0].kind if cel_type.kind == "wrapper" else cel_type.kind
+    if kind != "dyn" and kind not in ACCEPTED_KINDS[verb].split():
         return value
     if verb == "s" and isinstance(value, ListOf | MapOf):
-        return next(
-            (wrong for inner in get_children(value) if (wrong := _find_unfit_value(inner, verb, checked))), None
-        )
+        for child in get_children(value):
+            unfit_value = _find_unfit_value(child, verb, checked)
+            if unfit_value is not None:
+                return unfit_value
     return None
 
 
-def _get_runtime_type_name(t: Type) -> str:
+def _get_runtime_type_name(cel_type: Type) -> str:
     """Return the name of a type as ``type(x)`` gives it during evaluation."""
-    return {"any": "google.protobuf.Any", "null": "null_type"}.get(t.kind, t.name or t.kind)
+    if cel_type.kind == "any":
+        return "google.protobuf.Any"
+    if cel_type.kind == "null":
+        return "null_type"
+    return cel_type.name or cel_type.kind

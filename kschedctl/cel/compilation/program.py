@@ -35,9 +35,8 @@ from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cel.library.conversions import CONVERSIONS
 from kschedctl.cel.library.messages import MESSAGES
-from kschedctl.cel.meter import CHARACTERS, spend_work
 from kschedctl.cel.parsing.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
-from kschedctl.cel.values import MISSING, Map, Value, are_equal
+from kschedctl.cel.values import CHARACTERS_PER_UNIT, MISSING, Map, Value, are_equal, spend_work
 
 
 @dataclass
@@ -104,10 +103,11 @@ class Planner:
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
         def run(frame: Frame) -> Value:
+            """Read the variable. Raises CelError if the slot holds an error."""
             frame[COST] += 1
             value = frame[slot]
             if type(value) is DeferredAccumulator:
-                return value.get(frame, slot)
+                return value.compute(frame, slot)
             if isinstance(value, CelError):
                 raise value.with_traceback(None)
             return value
@@ -119,19 +119,22 @@ class Planner:
     def _plan_operand(self, node: SyntaxNode) -> tuple[Run, int]:
         """Return the computation of a selection's operand, and the cost of the selection itself."""
         step = self.plan(node)
-        return step.run, 1 if step.attribute else 2
+        cost = 1 if step.attribute else 2
+        return step.run, cost
 
     def _plan_selection(self, node: Select) -> Computation:
         """Plan `a.b`, or a test whether the field is present for `has(a.b)`."""
-        (operand, cost), name = self._plan_operand(node.operand), node.field
-        if node.tests:
+        operand, cost = self._plan_operand(node.operand)
+        name = node.field
+        if node.tests_presence:
             return Computation(build_field_test(operand, name))
         key = (str, name)
 
         def run(frame: Frame) -> Value:
+            """Evaluate the operand and return its field. Raises CelError if the field is missing."""
             value = operand(frame)
             frame[COST] += cost
-            if type(value) is Map:
+            if type(value) is Map:  # the usual case, without the calls of select_value
                 selected = value.entries.get(key, MISSING)
                 if selected is not MISSING:
                     return selected
@@ -146,6 +149,7 @@ class Planner:
         optional = node.function != "_[_]"
 
         def run(frame: Frame) -> Value:
+            """Evaluate the operand and the index, and return the element, as an optional value for ``?``."""
             value = operand(frame)
             at = index(frame)
             frame[COST] += cost
@@ -184,6 +188,7 @@ class Planner:
         runs = [step.run for step in steps]
 
         def run(frame: Frame) -> Value:
+            """Evaluate the arguments, charge for the call, and call the function."""
             values = [run(frame) for run in runs]
             if cost is not None:
                 charge_call(frame, cost, values)
@@ -191,7 +196,7 @@ class Planner:
                 frame[COST] += 1
             result = function(*values)
             if type(result) in TEXTS:
-                spend_work(len(result) // CHARACTERS)
+                spend_work(len(result) // CHARACTERS_PER_UNIT)
             elif type(result) is list:
                 spend_work(len(result))
             return result
@@ -202,16 +207,19 @@ class Planner:
         """Record a regular expression that cannot be run here. Raises CompileError for an invalid one."""
         if function not in regular_expressions.PATTERN_FUNCTIONS:
             return
-        pattern = args[1].value if isinstance(args[1], Literal) else None
-        if not (regular_expressions.has_re2() if pattern is None else regular_expressions.is_supported(pattern)):
-            self.unsupported_patterns.append(function if pattern is None else pattern)
-        if pattern is not None:
-            try:
-                regular_expressions.validate_pattern(pattern)
-            except CelError as error:
-                raise CompileError(f"program instantiation failed: {error}") from None
+        if not isinstance(args[1], Literal):  # a computed pattern
+            if not regular_expressions.has_re2():
+                self.unsupported_patterns.append(function)
+            return
+        pattern = args[1].value
+        if not regular_expressions.is_supported(pattern):
+            self.unsupported_patterns.append(pattern)
+        try:
+            regular_expressions.validate_pattern(pattern)
+        except CelError as error:
+            raise CompileError(f"program instantiation failed: {error}") from None
 
-    # -- what is made --------------------------------------------------------------------------------------------
+    # -- literals --------------------------------------------------------------------------------------------------
 
     def _plan_list(self, node: ListOf) -> Computation:
         """Plan a list literal. Missing optional elements are left out."""
@@ -220,6 +228,7 @@ class Planner:
         optional = node.optional
 
         def run(frame: Frame) -> Value:
+            """Evaluate all elements, and return the list of those that are present."""
             frame[COST] += costs.LIST
             if not optional:
                 return [run(frame) for run in runs]
@@ -238,15 +247,17 @@ class Planner:
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
 
         def run(frame: Frame) -> Value:
+            """Evaluate all keys and values, and return the map of the entries that are present."""
             frame[COST] += costs.MAP
-            made = Map()
-            for key, value, optional in steps:
-                at, element = key.run(frame), value.run(frame)
+            result = Map()
+            for key_step, value_step, optional in steps:
+                key = key_step.run(frame)
+                value = value_step.run(frame)
                 if not optional:
-                    made.put(at, element)
-                elif is_present(element):
-                    made.put(at, element.value)
-            return made
+                    result.put(key, value)
+                elif is_present(value):
+                    result.put(key, value.value)
+            return result
 
         step = Computation(run)
         return precompute(step) if all(key.constant and value.constant for key, value, _ in steps) else step
@@ -257,21 +268,22 @@ class Planner:
         message = MESSAGES.get(node.name.lstrip("."))
 
         def run(frame: Frame) -> Value:
+            """Evaluate the fields, and build the message. Raises CelError if its type is unknown."""
             frame[COST] += costs.MESSAGE
             fields = {}
-            for name, value, optional in steps:
-                element = value(frame)
+            for name, run_value, optional in steps:
+                value = run_value(frame)
                 if not optional:
-                    fields[name] = element
-                elif is_present(element):
-                    fields[name] = element.value
+                    fields[name] = value
+                elif is_present(value):
+                    fields[name] = value.value
             if message is None:
                 raise CelError(f"unknown type: {node.name}")
             return message.build(fields)
 
         return Computation(run)
 
-    # -- what does not always compute all its arguments ----------------------------------------------------------
+    # -- operators that may skip arguments -------------------------------------------------------------------------
 
     def _plan_logical_operator(self, node: Call) -> Computation:
         """Plan ``&&`` or ``||``."""
@@ -282,6 +294,7 @@ class Planner:
         condition, then, otherwise = (self.plan(arg).run for arg in node.args)
 
         def run(frame: Frame) -> Value:
+            """Evaluate the condition, and then the branch that it selects. Raises CelError if it is not a boolean."""
             chosen = condition(frame)
             if type(chosen) is not bool:
                 raise CelError(NO_SUCH_OVERLOAD)
@@ -293,9 +306,10 @@ class Planner:
         """Plan ``==`` or ``!=``. For incomparable values, ``!=`` is true and ``==`` raises CelError."""
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
-        cost = costs.inequality_cost if negative else costs.equality_cost
+        cost = costs.compute_inequality_cost if negative else costs.compute_equality_cost
 
         def run(frame: Frame) -> Value:
+            """Evaluate both operands and compare them."""
             values = left(frame), right(frame)
             charge_call(frame, cost, values)
             try:
@@ -312,6 +326,7 @@ class Planner:
         operand = self.plan(node.args[0]).run
 
         def run(frame: Frame) -> Value:
+            """Evaluate the condition. Return True if that fails or if the value is not a boolean."""
             frame[COST] += 1
             try:
                 value = operand(frame)

@@ -33,7 +33,7 @@ from kschedctl.cel.values import (
     TypeValue,
     Uint,
     Value,
-    type_name,
+    get_type_name,
 )
 
 
@@ -50,12 +50,13 @@ def select_value(value: Value, index: Value, optional: bool = False) -> Value:
     if optional:
         return NONE if selected is MISSING else Optional(selected)
     if selected is MISSING:
-        raise CelError(f"{'index out of bounds' if isinstance(value, list) else 'no such key'}: {_format_index(index)}")
+        problem = "index out of bounds" if isinstance(value, list) else "no such key"
+        raise CelError(f"{problem}: {_format_index(index)}")
     return selected
 
 
 def has_field(value: Value, name: str) -> bool:
-    """Return whether a field is present. Raises CelError."""
+    """Return whether a field of a map or optional map is present. Raises CelError for a list."""
     if type(value) is Optional:
         if not value:
             return False
@@ -64,9 +65,12 @@ def has_field(value: Value, name: str) -> bool:
 
 
 def _find_element(value: Value, index: Value) -> Value:
-    """Return the element of a map or list at an index, or MISSING."""
+    """Return the element of a map or list at an index, or MISSING. Other values have no elements.
+
+    Raises CelError if the index of a list is not a whole number.
+    """
     if isinstance(value, Map):
-        return value.find(index)
+        return value.look_up(index)
     if isinstance(value, list):
         position = _to_position(index)
         return value[position] if 0 <= position < len(value) else MISSING
@@ -79,7 +83,7 @@ def _to_position(index: Value) -> int:
         if int(index) == index:
             return int(index)
         raise CelError(f"unsupported index value {index} in list")
-    raise CelError(f"unsupported index type '{type_name(index)}' in list")
+    raise CelError(f"unsupported index type '{get_type_name(index)}' in list")
 
 
 def _format_index(index: Value) -> str:
@@ -105,9 +109,15 @@ _CLASSES: dict[str, type] = {
 
 def build_argument_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
     """Build a run-time test that all arguments have the parameter types, or return None if the checker proved it."""
-    if all(_always_matches(wanted_type, t) for wanted_type, t in zip(parameters, given_types, strict=True)):
+    if all(
+        _always_matches(wanted_type, cel_type) for wanted_type, cel_type in zip(parameters, given_types, strict=True)
+    ):
         return None
-    guards = [(i, _build_type_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
+    guards = [
+        (i, _build_type_guard(cel_type))
+        for i, cel_type in enumerate(parameters)
+        if cel_type.kind not in ("dyn", "param")
+    ]
     return lambda *values: all(fits(values[i]) for i, fits in guards)
 
 
@@ -120,31 +130,31 @@ def _always_matches(wanted_type: Type, given_type: Type) -> bool:
     return all(map(_always_matches, wanted_type.parameters, given_type.parameters))
 
 
-def _build_type_guard(t: Type) -> Guard:
+def _build_type_guard(cel_type: Type) -> Guard:
     """Build a test of a value's type at run time, which looks at one element of a list or map."""
-    if t.kind in _CLASSES:
-        wanted_class = _CLASSES[t.kind]
+    if cel_type.kind in _CLASSES:
+        wanted_class = _CLASSES[cel_type.kind]
         return lambda value: type(value) is wanted_class
-    if t.kind == "list":
-        element = _build_type_guard(t.parameters[0])
+    if cel_type.kind == "list":
+        element = _build_type_guard(cel_type.parameters[0])
         return lambda value: isinstance(value, list) and (not value or element(value[0]))
-    if t.kind == "map":
-        key, held = map(_build_type_guard, t.parameters)
-        return lambda value: (
-            isinstance(value, Map) and all(key(k) and held(value.find_stored(k)) for k in list(value)[:1])
-        )
-    if t.name == "optional_type":
-        inner = _build_type_guard(t.parameters[0])
+    if cel_type.kind == "map":
+        key, held = map(_build_type_guard, cel_type.parameters)
+        return lambda value: isinstance(value, Map) and all(key(k) and held(value.find(k)) for k in list(value)[:1])
+    if cel_type.name == "optional_type":
+        inner = _build_type_guard(cel_type.parameters[0])
         return lambda value: type(value) is Optional and (not value or inner(value.value))
-    if t.kind in ("struct", "opaque"):
-        return lambda value: isinstance(value, Opaque) and value.type_name == t.name
+    if cel_type.kind in ("struct", "opaque"):
+        return lambda value: isinstance(value, Opaque) and value.type_name == cel_type.name
     return lambda value: True
 
 
 Frame = list[Value]
+"""The cost so far, then the variables."""
 Run = Callable[[Frame], Value]
 
 COST, FIRST = 0, 1
+"""The slots of the cost and of the first variable in a frame."""
 TEXTS = frozenset([str, bytes])
 
 
@@ -161,7 +171,7 @@ class Computation:
 
 _SELF_CHECKING = frozenset([*operators.FUNCTIONS.values(), lists.flatten])
 """Implementations that distinguish the types of their arguments themselves."""
-_HASHED = frozenset([bool, int, Uint, float, str])
+_SET_ITEMS = frozenset([bool, int, Uint, float, str])
 _UNHASHABLE = frozenset(["kubernetes.Semver", "kubernetes.NamedFormat"])
 
 
@@ -171,7 +181,7 @@ def build_constant(value: Value) -> Computation:
 
 
 def precompute(step: Computation) -> Computation:
-    """Evaluate a computation of constants in advance. Raises CompileError."""
+    """Evaluate a computation of constants in advance. Raises CompileError if the evaluation fails."""
     try:
         return build_constant(step.run([0]))
     except (CelError, CostLimitError) as error:
@@ -179,7 +189,7 @@ def precompute(step: Computation) -> Computation:
 
 
 def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
-    """Add the cost of a call to the frame before the call. Raises CostLimitError."""
+    """Add the cost of a call to the frame before the call. Raises CostLimitError above the limit."""
     try:
         frame[COST] += cost(*values)
     except (TypeError, AttributeError):  # arguments that no overload takes
@@ -197,6 +207,7 @@ def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]
         return first
 
     def call(*values: Value) -> Value:
+        """Call the first overload that fits the values. Raises CelError if none does."""
         for fits, overload in overloads:
             if fits is None or fits(*values):
                 assert overload.implementation is not None
@@ -210,6 +221,7 @@ def build_binary_call(function: Callable[..., Value], left: Run, right: Run) -> 
     """Build the computation of a call with two arguments that costs one."""
 
     def run(frame: Frame) -> Value:
+        """Evaluate both arguments and call the function."""
         first = left(frame)
         second = right(frame)
         frame[COST] += 1
@@ -234,6 +246,7 @@ def build_logical_operation(terms: list[Run], decisive: bool) -> Run:
     """
 
     def run(frame: Frame) -> Value:
+        """Evaluate the terms up to the first decisive one. Without a decisive term, raise the first error."""
         fault: CelError | None = None
         for term in terms:
             try:
@@ -254,13 +267,14 @@ def build_logical_operation(terms: list[Run], decisive: bool) -> Run:
 def build_membership_test(value: Run, container: Value) -> Computation:
     """Build the computation of membership in a constant list or map.
 
-    Upstream turns a list of simple values into a set.
+    Upstream turns a list of simple values into a set, and fails for values that cannot be hashed.
     """
     if isinstance(container, list) and not container:
         return build_constant(False)
-    is_set = isinstance(container, list) and all(type(item) in _HASHED for item in container)
+    is_set = isinstance(container, list) and all(type(item) in _SET_ITEMS for item in container)
 
     def run(frame: Frame) -> Value:
+        """Evaluate the value, and return whether the container has it."""
         wanted = value(frame)
         if is_set and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
             raise AbortedError("internal error: runtime error: hash of unhashable type")
@@ -273,6 +287,7 @@ def build_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
     """Build the computation of ``orValue``, or of ``or``, which keeps the value optional."""
 
     def run(frame: Frame) -> Value:
+        """Evaluate the left value, and the right one only if the left one is missing."""
         first = left(frame)
         if type(first) is not Optional:
             return first
@@ -301,8 +316,11 @@ class DeferredAccumulator:
 
     initial: Run
 
-    def get(self, frame: Frame, slot: int) -> Value:
-        """Compute the value and store it in the slot. Raises CelError."""
+    def compute(self, frame: Frame, slot: int) -> Value:
+        """Compute the value, store it in the slot and return it. Raises CelError, which is stored as well.
+
+        An empty list or map becomes one to which the steps of the loop append in place.
+        """
         try:
             value = self.initial(frame)
         except CelError as error:
@@ -333,6 +351,7 @@ def build_loop(loop: Loop) -> Run:
     accumulator, variables = loop.accumulator, loop.variables
 
     def run(frame: Frame) -> Value:
+        """Run the loop and return its result. Raises CostLimitError if the loop costs too much."""
         values = _iter_elements(ranged(frame), len(variables) == 2)
         frame[accumulator] = DeferredAccumulator(initial)
         for element in values:
@@ -374,14 +393,17 @@ def _freeze(value: Value) -> Value:
     if type(value) is GrowingList:
         return list(value)
     if type(value) is GrowingMap:
-        return Map((key, value.find_stored(key)) for key in value)
+        return Map((key, value.find(key)) for key in value)
     return value
 
 
 def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]:
-    """Yield the values of the loop variables for each element. Raises CelError."""
+    """Return the values of the loop variables for each element. Raises CelError unless it is a list or map.
+
+    `with_keys` adds the index or key before the item. Without it, a map yields only its keys.
+    """
     if isinstance(value, list):
         return enumerate(value) if with_keys else ((item,) for item in value)
     if isinstance(value, Map):
-        return [(key, value.find_stored(key)) if with_keys else (key,) for key in value]
-    raise CelError(f"got '{type_name(value)}', expected iterable type")
+        return [(key, value.find(key)) if with_keys else (key,) for key in value]
+    raise CelError(f"got '{get_type_name(value)}', expected iterable type")

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import times
-from kschedctl.cel.library.operators import checked_timestamp
+from kschedctl.cel.library.operators import build_timestamp
 from kschedctl.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -24,9 +24,9 @@ from kschedctl.cel.values import (
     TypeValue,
     Uint,
     Value,
-    checked_int,
-    checked_uint,
-    type_name,
+    build_uint,
+    ensure_int,
+    get_type_name,
 )
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
@@ -66,18 +66,21 @@ def format_plain_float(value: float) -> str:
     return sign + _format_positional(digits, power)
 
 
-def format_seconds(length: Duration) -> str:
-    """Format the seconds of a duration."""
-    whole, rest = divmod(abs(length.nanos), 10**9)
-    return format_plain_float((whole + rest / 1e9) * (-1 if length.nanos < 0 else 1))
+def format_seconds(duration: Duration) -> str:
+    """Format a duration in seconds, without an exponent."""
+    whole, nanos = divmod(abs(duration.nanos), 10**9)
+    seconds = whole + nanos / 1e9  # rounded as by Go's Duration.Seconds
+    return format_plain_float(-seconds if duration.nanos < 0 else seconds)
 
 
 def _split_scientific(value: float) -> tuple[str, str, int]:
     """Return sign, shortest digits, and the power of ten of the first digit."""
     number = Decimal(repr(value)).normalize()
     sign, digits, exponent = number.as_tuple()
-    power = int(exponent) + len(digits) - 1 if any(digits) else 0
-    return "-" * sign, "".join(map(str, digits)) if any(digits) else "0", power
+    sign_text = "-" if sign else ""
+    if not any(digits):
+        return sign_text, "0", 0
+    return sign_text, "".join(map(str, digits)), int(exponent) + len(digits) - 1
 
 
 def _format_positional(digits: str, power: int) -> str:
@@ -85,7 +88,8 @@ def _format_positional(digits: str, power: int) -> str:
     if power < 0:
         return f"0.{'0' * (-power - 1)}{digits}"
     padded = digits.ljust(power + 1, "0")
-    return padded[: power + 1] + ("." if padded[power + 1 :] else "") + padded[power + 1 :]
+    whole, fraction = padded[: power + 1], padded[power + 1 :]
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _build_conversion_error(source: str, target: str) -> CelError:
@@ -94,7 +98,7 @@ def _build_conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
-    """Parse a decimal integer within bounds. Raises CelError."""
+    """Parse a decimal integer. Raises CelError if it is out of bounds, or has a sign although `target` is uint."""
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)
         if low <= value <= high:
@@ -103,7 +107,7 @@ def _parse_integer(text: str, low: int, high: int, target: str) -> int:
 
 
 def to_int(value: Value) -> int:
-    """Convert a value like ``int(value)``. Raises CelError."""
+    """Convert a value like ``int(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
     match value:
         case str():
             return _parse_integer(value, INT_MIN, INT_MAX, "int")
@@ -115,11 +119,11 @@ def to_int(value: Value) -> int:
             return value.nanos
         case Timestamp():
             return value.nanos // 10**9
-    return checked_int(int(value))
+    return ensure_int(int(value))
 
 
 def to_uint(value: Value) -> Uint:
-    """Convert a value like ``uint(value)``. Raises CelError."""
+    """Convert a value like ``uint(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
     match value:
         case str():
             return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))
@@ -127,11 +131,11 @@ def to_uint(value: Value) -> Uint:
             if not 0 <= value < 2.0**64:
                 raise CelError("unsigned integer overflow")
             return Uint(int(value))
-    return checked_uint(int(value))
+    return build_uint(int(value))
 
 
 def to_double(value: Value) -> float:
-    """Convert a value like ``double(value)``. Raises CelError."""
+    """Convert a value like ``double(value)``. Raises CelError for a text that is not a number within range."""
     if not isinstance(value, str):
         return float(value)
     if _SPECIAL.fullmatch(value):
@@ -150,7 +154,7 @@ def to_double(value: Value) -> float:
 
 
 def to_bool(value: Value) -> bool:
-    """Convert a value like ``bool(value)``. Raises CelError."""
+    """Convert a value like ``bool(value)``. Raises CelError for a text that is not a boolean."""
     if isinstance(value, str):
         if value not in _TRUE | _FALSE:
             raise _build_conversion_error("string", "bool")
@@ -159,17 +163,17 @@ def to_bool(value: Value) -> bool:
 
 
 def to_bytes(value: Value) -> bytes:
-    """Convert a value like ``bytes(value)``. Raises CelError."""
+    """Convert a value like ``bytes(value)``. A text becomes UTF-8."""
     return value.encode() if isinstance(value, str) else value
 
 
 def to_string(value: Value) -> str:
-    """Convert a value like ``string(value)``. Raises CelError."""
+    """Convert a value like ``string(value)``. Raises CelError for bytes that are not UTF-8."""
     return _STRINGS.get(type(value), str)(value)
 
 
 def _decode_utf8(value: bytes) -> str:
-    """Decode UTF-8. Raises CelError."""
+    """Decode UTF-8. Raises CelError for invalid bytes."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -188,7 +192,7 @@ _STRINGS: Mapping[type, Callable[[Value], str]] = {
 
 
 def to_duration(value: Value) -> Duration:
-    """Convert a value like ``duration(value)``. Raises CelError."""
+    """Convert a value like ``duration(value)``. Raises CelError for an invalid text and for integers."""
     if isinstance(value, str):
         return times.parse_duration(value)
     if isinstance(value, Duration):
@@ -197,10 +201,10 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_timestamp(value: Value) -> Timestamp:
-    """Convert a value like ``timestamp(value)``. Raises CelError."""
+    """Convert a value like ``timestamp(value)``. Raises CelError for an invalid text or year."""
     if isinstance(value, Timestamp):
         return value
-    return times.parse_timestamp(value) if isinstance(value, str) else checked_timestamp(value * 10**9)
+    return times.parse_timestamp(value) if isinstance(value, str) else build_timestamp(value * 10**9)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
@@ -216,7 +220,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"timestamp({t}) timestamp": to_timestamp for t in ("timestamp", "int", "string")},
     **{f"uint({t}) uint": to_uint for t in ("uint", "double", "int", "string")},
     "dyn(A) dyn": lambda value: value,
-    "type(A) type(A)": lambda value: TypeValue(type_name(value)),
+    "type(A) type(A)": lambda value: TypeValue(get_type_name(value)),
 }
 CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 """Functions that are evaluated beforehand for constants, so that an error makes the whole expression invalid."""

@@ -35,7 +35,7 @@ class NamedFormat:
     """A format, identified by its name."""
 
     name: str
-    errors: _Check
+    find_errors: _Check
     pattern_size: int
     """The size that counts for the cost of a validation."""
 
@@ -83,8 +83,10 @@ def _build_check(valid: Callable[[str], bool], error: str) -> _Check:
 
 def _is_date(text: str) -> bool:
     """Return whether the text is a date. Unlike in Python, the year 0000 is valid."""
-    if not _DATE.fullmatch(text) or text.startswith("0000"):
-        return bool(_DATE.fullmatch(text)) and _is_date(f"2000{text[4:]}")
+    if not _DATE.fullmatch(text):
+        return False
+    if text.startswith("0000"):
+        text = f"2000{text[4:]}"  # another leap year
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -130,8 +132,8 @@ def _build_format_function(name: str) -> Callable[[], Opaque]:
 
 
 def validate_format(form: Opaque, text: str) -> Optional:
-    """Return the errors of a text, or no value if the text has the format."""
-    errors = form.held.errors(text)
+    """Return the errors of a text as an optional list, which is missing if the text has the format."""
+    errors = form.held.find_errors(text)
     return Optional(errors) if errors else NONE
 
 

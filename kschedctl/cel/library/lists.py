@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.library.operators import add
-from kschedctl.cel.meter import spend_work
 from kschedctl.cel.values import (
     MISSING,
     NONE,
@@ -27,14 +26,15 @@ from kschedctl.cel.values import (
     Value,
     are_equal,
     compare_values,
+    get_type_name,
     list_contains,
-    type_name,
+    spend_work,
 )
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROS: Mapping[str, Value] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
-_DEEPEST = 1000
-_MOST_VALUES = 48  # resource/v1 ResourceSliceMaxAttributeValuesPerDevice
+_MAX_DEPTH = 1000
+_MAX_ATTRIBUTE_VALUES = 48  # resource/v1 ResourceSliceMaxAttributeValuesPerDevice
 
 
 def is_sorted(values: list[Value]) -> bool:
@@ -54,6 +54,7 @@ def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
     """Build the function that adds up a list, starting from a zero of the right type."""
 
     def total(values: list[Value]) -> Value:
+        """Return the sum of the values. Raises CelError on overflow."""
         result = zero
         for value in values:
             result = add(result, value)
@@ -63,9 +64,13 @@ def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
 
 
 def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
-    """Build the function that returns the least or greatest element of a list, depending on the sign."""
+    """Build the function that returns the least (`sign` is 1) or greatest (-1) element of a list.
+
+    `name` is the name of the function in its error.
+    """
 
     def extreme(values: list[Value]) -> Value:
+        """Return the extreme element. Raises CelError for an empty list."""
         if not values:
             raise CelError(f"{name} called on empty list")
         extreme_value = values[0]
@@ -107,7 +112,7 @@ def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Flatten nested lists to a depth. Raises CelError.
+    """Flatten nested lists to a depth. Raises CelError for a negative depth and for values of other types.
 
     A list of unknown element type stays unchanged if its elements are not lists.
     """
@@ -115,7 +120,7 @@ def flatten(values: list[Value], depth: int = 1) -> list[Value]:
         raise CelError(NO_SUCH_OVERLOAD)
     if depth < 0:
         raise CelError("level must be non-negative")
-    for _ in range(min(depth, _DEEPEST)):
+    for _ in range(min(depth, _MAX_DEPTH)):
         if not any(isinstance(value, list) for value in values):
             break
         spend_work(sum(len(value) if isinstance(value, list) else 1 for value in values))
@@ -128,19 +133,19 @@ def sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
     if len(values) != len(keys):
         what = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
         raise CelError(f"{what} {len(values)} and {len(keys)} elements respectively")
-    if len({type_name(key) for key in keys}) > 1:
+    if len({get_type_name(key) for key in keys}) > 1:
         raise CelError("list elements must have the same type")
     order = sorted(range(len(keys)), key=lambda i: cmp_to_key(_compare_leniently)(keys[i]))
     return [values[i] for i in order]
 
 
 def remove_duplicates(values: list[Value]) -> list[Value]:
-    """Return the values without duplicates."""
-    kept: list[Value] = []
+    """Return the values without duplicates, in the order of their first occurrences."""
+    distinct: list[Value] = []
     for value in values:
-        if not any(_are_equal_or_false(value, other) for other in kept):
-            kept.append(value)
-    return kept
+        if not any(_are_equal_or_false(value, other) for other in distinct):
+            distinct.append(value)
+    return distinct
 
 
 def list_range(count: int) -> list[int]:
@@ -154,16 +159,17 @@ def contains_all(values: list[Value], wanted: list[Value]) -> bool:
 
 
 def includes(target: Value, wanted: Value) -> bool:
-    """Return whether a value equals another, or a list that an attribute can hold contains it.
+    """Return whether `target` equals the wanted value or, if it is a list, contains it.
 
+    Raises CelError if the value is not among the first entries of a list longer than an attribute may be.
     Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
     """
     if not isinstance(target, list):
         return _are_equal_or_false(target, wanted)
-    if find_index(target[:_MOST_VALUES], wanted) >= 0:
+    if find_index(target[:_MAX_ATTRIBUTE_VALUES], wanted) >= 0:
         return True
-    if len(target) > _MOST_VALUES:
-        raise CelError(f"'includes' function cannot be applied to lists longer than {_MOST_VALUES} values")
+    if len(target) > _MAX_ATTRIBUTE_VALUES:
+        raise CelError(f"'includes' function cannot be applied to lists longer than {_MAX_ATTRIBUTE_VALUES} values")
     return False
 
 
@@ -198,12 +204,12 @@ def build_optional_of_non_zero(value: Value) -> Optional:
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):
-        zero = value.nanos == (0 if isinstance(value, Duration) else _GO_ZERO_TIME)
+        is_zero = value.nanos == (0 if isinstance(value, Duration) else _GO_ZERO_TIME)
     elif isinstance(value, list | Map):
-        zero = len(value) == 0
+        is_zero = len(value) == 0
     else:
-        zero = not value
-    return NONE if zero else Optional(value)
+        is_zero = not value
+    return NONE if is_zero else Optional(value)
 
 
 def unwrap_present(values: list[Value]) -> list[Value]:
@@ -214,18 +220,27 @@ def unwrap_present(values: list[Value]) -> list[Value]:
     return [value.value for value in values if value]
 
 
-def insert_entries(target: Map, *added: Value) -> Map:
-    """Return the map with a key and value, or the entries of another map, inserted.
+def insert_entry(target: Map, key: Value, value: Value) -> Map:
+    """Return the map with a key and value inserted. Raises CelError for an existing key.
 
-    Raises CelError for an existing key.
+    A map that a comprehension builds grows in place. Other maps are copied.
     """
-    pairs = [added] if len(added) > 1 else [(key, added[0].find_stored(key)) for key in added[0]]
-    grown = target if isinstance(target, GrowingMap) else Map((key, target.find_stored(key)) for key in target)
+    return _insert_all(target, [(key, value)])
+
+
+def insert_entries(target: Map, added: Map) -> Map:
+    """Return the map with the entries of another map inserted, like `insert_entry`."""
+    return _insert_all(target, [(key, added.find(key)) for key in added])
+
+
+def _insert_all(target: Map, pairs: list[tuple[Value, Value]]) -> Map:
+    """Return the map with keys and values inserted. Raises CelError for an existing key."""
+    extended = target if isinstance(target, GrowingMap) else Map((key, target.find(key)) for key in target)
     for key, value in pairs:
-        if grown.find_stored(key) is not MISSING:
+        if extended.find(key) is not MISSING:
             raise CelError(f"insert failed: key {key} already exists")
-        grown.put(key, value)
-    return grown
+        extended.put(key, value)
+    return extended
 
 
 _OPTIONAL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
@@ -238,7 +253,7 @@ _OPTIONAL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{optional(V)}.hasValue() bool": bool,
     "{list(V)}.first() optional(V)": lambda values: Optional(values[0]) if values else NONE,
     "{list(V)}.last() optional(V)": lambda values: Optional(values[-1]) if values else NONE,
-    "cel.@mapInsert(map(K, V), K, V) map(K, V)": insert_entries,
+    "cel.@mapInsert(map(K, V), K, V) map(K, V)": insert_entry,
     "cel.@mapInsert(map(K, V), map(K, V)) map(K, V)": insert_entries,
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.library.operators import checked_duration, checked_timestamp
+from kschedctl.cel.library.operators import build_duration, build_timestamp
 from kschedctl.cel.types import (
     ANY,
     BOOL,
@@ -43,16 +43,20 @@ class MessageType:
     """A function that builds the value from the fields that were set."""
 
 
-def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
-    """Build the message type for a wrapper such as `google.protobuf.Int64Value`, with bounds for integers."""
+def _build_wrapper_type(cel_type: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
+    """Build the message type for a wrapper such as `google.protobuf.Int64Value`.
 
-    def make(fields: Mapping[str, Value]) -> Value:
+    `zero` is the value of an empty message. Integers have bounds unless `high` is 0.
+    """
+
+    def build_value(fields: Mapping[str, Value]) -> Value:
+        """Return the field `value`, or zero if it is not set. Raises CelError if it is out of bounds."""
         value = fields.get("value", zero)
         if high and not low <= value <= high:
             raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
         return value
 
-    return MessageType(build_type("wrapper", "", t), {"value": t}, make)
+    return MessageType(build_type("wrapper", "", cel_type), {"value": cel_type}, build_value)
 
 
 def _to_float32(fields: Mapping[str, Value]) -> float:
@@ -63,12 +67,12 @@ def _to_float32(fields: Mapping[str, Value]) -> float:
         return float("inf") if fields["value"] > 0 else float("-inf")
 
 
-def _sum_nanos(fields: Mapping[str, Value]) -> int:
-    """Return the nanoseconds of the fields ``seconds`` and ``nanos``."""
+def _compute_total_nanos(fields: Mapping[str, Value]) -> int:
+    """Return the fields ``seconds`` and ``nanos`` together in nanoseconds."""
     return int(fields.get("seconds", 0)) * 10**9 + int(fields.get("nanos", 0))
 
 
-_MOMENT = {"seconds": INT, "nanos": INT}
+_SECONDS_AND_NANOS = {"seconds": INT, "nanos": INT}
 _JSON = {
     "number_value": DOUBLE,
     "string_value": STRING,
@@ -86,8 +90,12 @@ MESSAGES: Mapping[str, MessageType] = {
     f"{_PREFIX}StringValue": _build_wrapper_type(STRING, ""),
     f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), 0, 2**32 - 1),
     f"{_PREFIX}UInt64Value": _build_wrapper_type(UINT, Uint(0)),
-    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: checked_duration(_sum_nanos(fields))),
-    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: checked_timestamp(_sum_nanos(fields))),
+    f"{_PREFIX}Duration": MessageType(
+        DURATION, _SECONDS_AND_NANOS, lambda fields: build_duration(_compute_total_nanos(fields))
+    ),
+    f"{_PREFIX}Timestamp": MessageType(
+        TIMESTAMP, _SECONDS_AND_NANOS, lambda fields: build_timestamp(_compute_total_nanos(fields))
+    ),
     f"{_PREFIX}Struct": MessageType(
         map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", Map())
     ),
@@ -96,7 +104,7 @@ MESSAGES: Mapping[str, MessageType] = {
     f"{_PREFIX}Any": MessageType(ANY, {"type_url": STRING, "value": BYTES}, lambda fields: None),
 }
 TYPES: Mapping[str, Type] = {
-    **{t.kind: t for t in (BOOL, BYTES, DOUBLE, INT, STRING, UINT)},
+    **{cel_type.kind: cel_type for cel_type in (BOOL, BYTES, DOUBLE, INT, STRING, UINT)},
     "list": list_of(DYN),
     "map": map_of(DYN, DYN),
     "null_type": build_type("null"),

@@ -35,7 +35,7 @@ def _parse_address(text: str) -> _Address:
 
 
 def parse_ip(text: str) -> Opaque:
-    """Parse an IP address. Raises CelError."""
+    """Parse an IP address. Raises CelError if it is invalid."""
     try:
         return Opaque("net.IP", _parse_address(text))
     except ValueError as error:
@@ -43,7 +43,7 @@ def parse_ip(text: str) -> Opaque:
 
 
 def parse_cidr(text: str) -> Opaque:
-    """Parse a CIDR, whose host bits may be set. Raises CelError."""
+    """Parse a CIDR, whose host bits may be set. Raises CelError if it is invalid."""
     first, slash, bits = text.rpartition("/")
     try:
         if not slash or not _BITS.fullmatch(bits):
@@ -54,10 +54,10 @@ def parse_cidr(text: str) -> Opaque:
         raise CelError(f"network address parse error during conversion from string: {error}") from None
 
 
-def _parse_argument(read: Callable[[str], Opaque], text: str) -> Opaque:
-    """Parse a string argument. As upstream, errors have no details."""
+def _parse_argument(parse: Callable[[str], Opaque], text: str) -> Opaque:
+    """Parse a string argument. Raises CelError, as upstream without details."""
     try:
-        return read(text)
+        return parse(text)
     except CelError:
         raise CelError(NO_SUCH_OVERLOAD) from None
 
@@ -69,14 +69,18 @@ def _contains_ip(outer: Opaque, inner: Opaque) -> bool:
 
 def _contains_network(outer: Opaque, inner: Opaque) -> bool:
     """Return whether a CIDR contains another CIDR."""
-    a, b = outer.held.network, inner.held.network
-    return a.version == b.version and b.network_address in a and b.prefixlen >= a.prefixlen
+    outer_network, inner_network = outer.held.network, inner.held.network
+    if outer_network.version != inner_network.version or inner_network.prefixlen < outer_network.prefixlen:
+        return False
+    return inner_network.network_address in outer_network
 
 
 def _is_link_local_multicast(value: Opaque) -> bool:
     """Return whether the address is in 224.0.0.0/24, or in ff?2::/16 with any flags."""
     held: _Address = value.held
-    return held in _MULTICAST if held.version == 4 else int(held) >> 112 & 0xFF0F == 0xFF02
+    if held.version == 4:
+        return held in _MULTICAST
+    return int(held) >> 112 & 0xFF0F == 0xFF02  # the first 16 of 128 bits, without the flags
 
 
 def _is_global_unicast(value: Opaque) -> bool:
@@ -117,23 +121,11 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-
-
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
-
-
 _USER = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-
-
 _HOST = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff%]*")
-
-
 _PORT = re.compile(r"(:[0-9]*)?")
-
-
 _IN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/\[\]%]*")
-
-
 _SAFE_IN_PATH = "$&+,/:;=@-_.~"
 
 
@@ -145,10 +137,11 @@ class URL:
     user: str
     host: str
     path: str
-    """Escaped."""
+    """The path with escape sequences."""
     query: str
     fragment: str
     opaque: str = ""
+    """The text after the scheme if it does not begin with a slash. Host and path are then empty."""
 
     def hostname(self) -> str:
         """Return the host without port and brackets."""
@@ -165,13 +158,16 @@ _PORT_AT_END = re.compile(r":([0-9]*)$")
 
 
 def parse_request_url(text: str) -> URL:
-    """Parse the URL of a request: absolute, or an absolute path, without a fragment. Raises ValueError."""
+    """Parse the URL of a request. Raises ValueError unless it is an absolute URL or path.
+
+    A request has no fragment, so ``#`` is part of the path.
+    """
     return _parse_parts(text, "", in_request=True)
 
 
 def parse_url(text: str) -> URL:
-    """Parse a URL that may have a fragment. Raises ValueError."""
-    parse_request_url(text)
+    """Parse a URL that may have a fragment. Raises ValueError if it is invalid."""
+    parse_request_url(text)  # upstream also rejects URLs that are invalid in a request
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
         raise ValueError("invalid URL escape")
@@ -201,11 +197,16 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Split off the scheme in lower case, which is "" if there is none."""
+    """Return the scheme in lower case, or "" if there is none, and the text after it.
+
+    Raises ValueError for a colon without a scheme.
+    """
     match = _SCHEME.match(text)
     if match is None and text.startswith(":"):
         raise ValueError("missing protocol scheme")
-    return (match[1].lower(), text[match.end() :]) if match else ("", text)
+    if match is None:
+        return "", text
+    return match[1].lower(), text[match.end() :]
 
 
 def _split_authority(text: str) -> tuple[str, str]:
@@ -219,7 +220,7 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _parse_host(text: str) -> str:
-    """Validate host and port, and return them unescaped. Raises ValueError."""
+    """Validate host and port, and return them unescaped. Raises ValueError if one of them is invalid."""
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:
@@ -237,14 +238,14 @@ def _parse_host(text: str) -> str:
 
 
 def _escape_path(text: str) -> str:
-    """Escape the path of a URL as Go does."""
+    """Escape the path of a URL as Go does. Raises ValueError for an invalid escape."""
     if _BAD_ESCAPE.search(text):
         raise ValueError("invalid URL escape")
     return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
 
 
 def to_url(text: str) -> Opaque:
-    """Parse a URL. Raises CelError."""
+    """Parse a URL as a value of expressions. Raises CelError if it is invalid."""
     try:
         return Opaque("kubernetes.URL", parse_url(text))
     except ValueError as error:
@@ -253,7 +254,7 @@ def to_url(text: str) -> Opaque:
 
 
 def parse_query(value: Opaque) -> Map:
-    """Return the values of each name in the query. Invalidly escaped parts are left out."""
+    """Return the map of the query: name -> list of values. Invalid parts are left out."""
     values: dict[str, list[str]] = {}
     for piece in value.held.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):

@@ -9,20 +9,21 @@ import math
 from collections.abc import Callable, Mapping
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
-from kschedctl.cel.meter import spend_work
 from kschedctl.cel.values import (
     INT_MAX,
     INT_MIN,
+    MISSING,
     Duration,
     GrowingList,
     Map,
     Timestamp,
     Uint,
     Value,
-    checked_int,
-    checked_uint,
+    build_uint,
     compare_values,
+    ensure_int,
     list_contains,
+    spend_work,
 )
 
 MIN_TIME = -62135596800 * 10**9
@@ -31,14 +32,14 @@ MAX_TIME = 253402300799 * 10**9 + 10**9 - 1
 """The end of the year 9999, in nanoseconds since 1970."""
 
 
-def checked_duration(nanos: int) -> Duration:
+def build_duration(nanos: int) -> Duration:
     """Return the duration of that many nanoseconds. Raises CelError if they do not fit in 64 bits."""
     if not INT_MIN <= nanos <= INT_MAX:
         raise CelError("duration overflow")
     return Duration(nanos)
 
 
-def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
+def build_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     """Return the timestamp that many nanoseconds after 1970. Raises CelError outside the years 1 to 9999."""
     if not MIN_TIME <= nanos <= MAX_TIME:
         raise CelError("timestamp overflow")
@@ -46,14 +47,14 @@ def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
 
 
 def add(left: Value, right: Value) -> Value:
-    """Return ``left + right``. Raises CelError."""
+    """Return ``left + right``. Raises CelError for unfit types and on overflow."""
     if isinstance(left, list) and isinstance(right, list):
         return _concatenate(left, right)
     return _find_operation(_SUMS, left, right)(left, right)
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """Return ``left - right``. Raises CelError."""
+    """Return ``left - right``. Raises CelError for unfit types and on overflow."""
     return _find_operation(_DIFFERENCES, left, right)(left, right)
 
 
@@ -78,55 +79,67 @@ def _concatenate(left: list[Value], right: list[Value]) -> list[Value]:
 
 
 _SUMS: Mapping[tuple[type, type], _Operation] = {
-    (int, int): lambda a, b: checked_int(a + b),
-    (Uint, Uint): lambda a, b: checked_uint(int(a) + int(b)),
+    (int, int): lambda a, b: ensure_int(a + b),
+    (Uint, Uint): lambda a, b: build_uint(int(a) + int(b)),
     (float, float): lambda a, b: a + b,
     (str, str): lambda a, b: a + b,
     (bytes, bytes): lambda a, b: a + b,
-    (Duration, Duration): lambda a, b: checked_duration(a.nanos + b.nanos),
-    (Duration, Timestamp): lambda a, b: checked_timestamp(a.nanos + b.nanos, b.offset),
-    (Timestamp, Duration): lambda a, b: checked_timestamp(a.nanos + b.nanos, a.offset),
+    (Duration, Duration): lambda a, b: build_duration(a.nanos + b.nanos),
+    (Duration, Timestamp): lambda a, b: build_timestamp(a.nanos + b.nanos, b.offset),
+    (Timestamp, Duration): lambda a, b: build_timestamp(a.nanos + b.nanos, a.offset),
 }
 _DIFFERENCES: Mapping[tuple[type, type], _Operation] = {
-    (int, int): lambda a, b: checked_int(a - b),
-    (Uint, Uint): lambda a, b: checked_uint(int(a) - int(b)),
+    (int, int): lambda a, b: ensure_int(a - b),
+    (Uint, Uint): lambda a, b: build_uint(int(a) - int(b)),
     (float, float): lambda a, b: a - b,
-    (Duration, Duration): lambda a, b: checked_duration(a.nanos - b.nanos),
-    (Timestamp, Duration): lambda a, b: checked_timestamp(a.nanos - b.nanos, a.offset),
-    (Timestamp, Timestamp): lambda a, b: checked_duration(a.nanos - b.nanos),
+    (Duration, Duration): lambda a, b: build_duration(a.nanos - b.nanos),
+    (Timestamp, Duration): lambda a, b: build_timestamp(a.nanos - b.nanos, a.offset),
+    (Timestamp, Timestamp): lambda a, b: build_duration(a.nanos - b.nanos),
 }
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """Return ``left * right``. Raises CelError."""
+    """Return ``left * right``. Raises CelError for unfit types and on overflow."""
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
     if type(left) is float:
         return left * right
-    return checked_int(left * right) if type(left) is int else checked_uint(int(left) * int(right))
+    if type(left) is int:
+        return ensure_int(left * right)
+    return build_uint(int(left) * int(right))
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Return ``left / right``, truncated towards zero for integers. Raises CelError."""
+    """Return ``left / right``, truncated towards zero for integers.
+
+    Raises CelError for unfit types, on overflow, and for division of an integer by zero.
+    """
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
     if type(left) is float:
         return _divide_doubles(left, right)
     if right == 0:
         raise CelError("division by zero")
-    quotient = abs(left) // abs(right) * (-1 if (left < 0) != (right < 0) else 1)
-    return Uint(quotient) if type(left) is Uint else checked_int(quotient)
+    quotient = abs(left) // abs(right)
+    if (left < 0) != (right < 0):
+        quotient = -quotient
+    return Uint(quotient) if type(left) is Uint else ensure_int(quotient)
 
 
 def _divide_doubles(left: float, right: float) -> float:
     """Divide doubles as Go does, where division by zero gives infinity or NaN."""
     if right:
         return left / right
-    return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
+    if left == 0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1, right)
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """Return ``left % right`` with the sign of ``left``. Raises CelError."""
+    """Return ``left % right`` with the sign of ``left``.
+
+    Raises CelError for unfit types, on overflow, and if ``right`` is zero.
+    """
     if type(left) is not type(right) or type(left) not in (int, Uint):
         raise CelError(NO_SUCH_OVERLOAD)
     if right == 0:
@@ -140,37 +153,34 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """Return ``-value``. Raises CelError."""
+    """Return ``-value``. Raises CelError for unfit types and on overflow."""
     if type(value) is int:
-        return checked_int(-value)
+        return ensure_int(-value)
     if type(value) is float:
         return -value
     if type(value) is Duration:
-        return checked_duration(-value.nanos)
+        return build_duration(-value.nanos)
     raise CelError(NO_SUCH_OVERLOAD)
 
 
 def logical_not(value: Value) -> bool:
-    """Return ``!value``. Raises CelError."""
+    """Return ``!value``. Raises CelError if the value is not a boolean."""
     if type(value) is not bool:
         raise CelError(NO_SUCH_OVERLOAD)
     return not value
 
 
 def is_in(value: Value, container: Value) -> bool:
-    """Return ``value in container``. Raises CelError."""
+    """Return ``value in container``. Raises CelError unless the container is a list or map."""
     if isinstance(container, list):
         return list_contains(container, value)
     if isinstance(container, Map):
-        return bool(container.find_stored(value) is not _NOWHERE)
+        return container.find(value) is not MISSING
     raise CelError(NO_SUCH_OVERLOAD)
 
 
-_NOWHERE = Map().find_stored("")
-
-
-def size_of(value: Value) -> int:
-    """Return ``size(value)``. Raises CelError."""
+def get_size(value: Value) -> int:
+    """Return ``size(value)``. Raises CelError for values without a size."""
     if not isinstance(value, str | bytes | list | Map):
         raise CelError(NO_SUCH_OVERLOAD)
     return len(value)
@@ -193,10 +203,14 @@ def _build_comparisons() -> dict[str, Callable[..., Value]]:
 def _build_arithmetic() -> dict[str, Callable[..., Value]]:
     """Build the overloads of the arithmetic operators."""
     numbers = ("double", "int", "uint")
-    both = {"+": ("bytes", "duration", "list(A)", "string", *numbers), "-": ("duration", *numbers)}
-    both |= {"*": numbers, "/": numbers, "%": numbers[1:]}
-    of = {"+": add, "-": subtract, "*": multiply, "/": divide, "%": modulo}
-    table = {f"_{sign}_({t}, {t}) {t}": of[sign] for sign, types in both.items() for t in types}
+    operators = {
+        "+": (add, ("bytes", "duration", "list(A)", "string", *numbers)),
+        "-": (subtract, ("duration", *numbers)),
+        "*": (multiply, numbers),
+        "/": (divide, numbers),
+        "%": (modulo, ("int", "uint")),
+    }
+    table = {f"_{sign}_({t}, {t}) {t}": operation for sign, (operation, types) in operators.items() for t in types}
     return table | {
         "_+_(duration, timestamp) timestamp": add,
         "_+_(timestamp, duration) timestamp": add,
@@ -213,6 +227,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "!_(bool) bool": logical_not,
     "@in(A, list(A)) bool": is_in,
     "@in(A, map(A, B)) bool": is_in,
-    **{f"size({t}) int": size_of for t in ("bytes", "list(A)", "map(A, B)", "string")},
-    **{f"{{{t}}}.size() int": size_of for t in ("bytes", "list(A)", "map(A, B)", "string")},
+    **{f"size({t}) int": get_size for t in ("bytes", "list(A)", "map(A, B)", "string")},
+    **{f"{{{t}}}.size() int": get_size for t in ("bytes", "list(A)", "map(A, B)", "string")},
 }

@@ -18,7 +18,7 @@ QUANTITY = "kubernetes.Quantity"
 
 
 def parse_quantity(text: str) -> Opaque:
-    """Parse a quantity. Raises CelError."""
+    """Parse a quantity. Raises CelError if it is invalid."""
     try:
         return Opaque(QUANTITY, parse(text))
     except QuantityError as error:
@@ -34,8 +34,11 @@ def is_quantity(text: str) -> bool:
     return True
 
 
-def _to_integer(value: Opaque) -> int | None:
-    """Return the integer in upstream's small form, or None. Upstream does not reduce fractions."""
+def _find_integer(value: Opaque) -> int | None:
+    """Return the quantity as an integer, or None if upstream cannot hold it as an int64.
+
+    Upstream does not reduce fractions, so that 1000m is not an integer.
+    """
     held: Quantity = value.held
     if held.big or held.scale < 0:
         return None
@@ -45,7 +48,7 @@ def _to_integer(value: Opaque) -> int | None:
 
 def _convert_to_integer(value: Opaque) -> int:
     """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
-    number = _to_integer(value)
+    number = _find_integer(value)
     if number is None:
         raise CelError("cannot convert value to integer")
     return number
@@ -63,11 +66,13 @@ def _convert_to_float(value: Opaque) -> float:
 def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
     """Build addition or, for a negative sign, subtraction of quantities and integers."""
 
-    def added(left: Opaque, right: Value) -> Opaque:
+    def add(left: Opaque, right: Value) -> Opaque:
+        """Return the sum or difference."""
         other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
-        return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)
+        total = left.held.add(other) if sign > 0 else left.held.sub(other)
+        return Opaque(QUANTITY, total, computed=True)
 
-    return added
+    return add
 
 
 def _compare_quantities(left: Opaque, right: Opaque) -> int:
@@ -84,7 +89,7 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
     "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
     "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
-    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_integer(q) is not None,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _find_integer(q) is not None,
     "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
     "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
     "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
@@ -117,13 +122,15 @@ class SemanticVersion(NamedTuple):
 
     def compare(self, other: SemanticVersion) -> int:
         """Return -1, 0 or 1. A pre-release comes before its release."""
-        mine, theirs = self[:3], other[:3]
-        if mine != theirs:
-            return 1 if mine > theirs else -1
+        numbers = (self.major, self.minor, self.patch)
+        other_numbers = (other.major, other.minor, other.patch)
+        if numbers != other_numbers:
+            return 1 if numbers > other_numbers else -1
         if bool(self.pre) != bool(other.pre):
             return -1 if self.pre else 1
-        ranks, others = [p.rank for p in self.pre], [p.rank for p in other.pre]
-        return (ranks > others) - (ranks < others)
+        ranks = [identifier.rank for identifier in self.pre]
+        other_ranks = [identifier.rank for identifier in other.pre]
+        return (ranks > other_ranks) - (ranks < other_ranks)
 
     def __str__(self) -> str:
         pre = ".".join(p.text for p in self.pre)
@@ -131,12 +138,12 @@ class SemanticVersion(NamedTuple):
 
 
 def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
-    """Parse a version. ``normalize`` accepts ``v1.02``. Raises ValueError.
+    """Parse a semantic version. Raises ValueError if it is invalid. With ``normalize``, ``v1.02`` is valid too.
 
     >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
     """
-    parts = (_normalize(text) if normalize else text).split(".", 2)
+    parts = (_complete_version(text) if normalize else text).split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
     patch, _, build = parts[2].partition("+")
@@ -152,13 +159,16 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
     )
 
 
-def _normalize(text: str) -> str:
-    """Drop `v` and leading zeros, and complete a short version to three parts. Raises ValueError."""
+def _complete_version(text: str) -> str:
+    """Drop `v` and leading zeros, and complete a short version to three parts.
+
+    Raises ValueError for a short version with a pre-release or build metadata.
+    """
     parts = text.removeprefix("v").split(".", 2)
     for i, part in enumerate(parts):
         if len(part) > 1:
             stripped = part.lstrip("0")
-            parts[i] = stripped if stripped[:1].isdigit() else f"0{stripped}"
+            parts[i] = stripped if stripped[:1].isdigit() else f"0{stripped}"  # one zero stays before other characters
     if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
         raise ValueError("short version cannot contain PreRelease/Build meta data")
     return ".".join(parts + ["0"] * (3 - len(parts)))
@@ -183,7 +193,7 @@ def _parse_uint64(text: str) -> int:
 
 
 def _parse_pre_release(text: str) -> PreRelease:
-    """Parse an identifier of a pre-release, which may be a number. Raises ValueError."""
+    """Parse an identifier of a pre-release, which may be a number. Raises ValueError if it is invalid."""
     _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
@@ -203,8 +213,8 @@ def _validate_identifier(identifier: str, what: str) -> None:
 SEMVER = "kubernetes.Semver"
 
 
-def to_version(text: str, normalize: bool = False) -> Opaque:
-    """Parse a version. Raises CelError."""
+def parse_version(text: str, normalize: bool = False) -> Opaque:
+    """Parse a semantic version as a value of expressions. Raises CelError if it is invalid."""
     try:
         return Opaque(SEMVER, parse_semantic_version(text, normalize))
     except ValueError as error:
@@ -214,11 +224,12 @@ def to_version(text: str, normalize: bool = False) -> Opaque:
 def _build_part_getter(name: str) -> Callable[[Opaque], int]:
     """Build a function that returns a part of a version as a signed 64-bit integer."""
 
-    def part(value: Opaque) -> int:
+    def get_part(value: Opaque) -> int:
+        """Return the part, wrapped to a signed number."""
         number: int = getattr(value.held, name)
         return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
 
-    return part
+    return get_part
 
 
 def _compare_versions(left: Opaque, right: Opaque) -> int:
@@ -228,8 +239,8 @@ def _compare_versions(left: Opaque, right: Opaque) -> int:
 
 
 _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "semver(string) kubernetes.Semver": to_version,
-    "semver(string, bool) kubernetes.Semver": to_version,
+    "semver(string) kubernetes.Semver": parse_version,
+    "semver(string, bool) kubernetes.Semver": parse_version,
     "isSemver(string) bool": build_acceptance_test(parse_semantic_version),
     "isSemver(string, bool) bool": build_acceptance_test(parse_semantic_version),
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,

@@ -37,13 +37,15 @@ GO_MESSAGES = {
 class Match(Protocol):
     """A match of a pattern."""
 
-    def span(self) -> tuple[int, int]: ...
+    def span(self) -> tuple[int, int]:
+        """Return the indices of the first character and of the one after the last."""
 
 
 class Pattern(Protocol):
     """A compiled pattern."""
 
-    def search(self, text: str, pos: int = 0) -> Match | None: ...
+    def search(self, text: str, pos: int = 0) -> Match | None:
+        """Return the first match at or after an index, or None."""
 
 
 @cache
@@ -216,7 +218,7 @@ class _Translation:
         self.pattern, self.at = pattern, 0
 
     def translate(self) -> _TranslatedPart:
-        """Translate the pattern. Raises NotSimpleError."""
+        """Translate the pattern. Raises NotSimpleError if it is not in the subset."""
         part = self._translate_alternatives()
         if self.at < len(self.pattern):
             raise NotSimpleError(self.pattern)

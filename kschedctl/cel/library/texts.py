@@ -16,13 +16,10 @@ from typing import NamedTuple
 from kschedctl.cel.errors import CelError, CostLimitError
 from kschedctl.cel.library.conversions import format_seconds, to_string
 from kschedctl.cel.library.times import format_timestamp
-from kschedctl.cel.meter import spend_work
-from kschedctl.cel.values import Duration, Map, Timestamp, TypeValue, Uint, Value, type_name
+from kschedctl.cel.values import Duration, Map, Timestamp, TypeValue, Uint, Value, get_type_name, spend_work
 
 MAX_TEXT = 1 << 24
-"""The number of characters that a function may return."""
-
-
+"""The maximum number of characters that a function may return."""
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
 _SPACE += "\u202f\u205f\u3000"  # White_Space of Unicode, which str.strip exceeds by U+001C to U+001F
 
@@ -44,18 +41,18 @@ def find_index(text: str, part: str, start: int = 0) -> int:
     return text.find(part, start)
 
 
-def find_last_index(text: str, part: str, *start: int) -> int:
+def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of a part, or -1.
 
     The search goes backwards from a start index, by default from the end. Raises CelError if the start is negative.
     """
-    if not part:
-        return start[0] if start else len(text)
-    if not start:
+    if start is None:
         return text.rfind(part)
-    if start[0] < 0:
-        raise _build_index_error(start[0])
-    return -1 if start[0] >= len(text) else text.rfind(part, 0, start[0] + len(part))
+    if not part:  # as upstream, which does not check the start in this case
+        return start
+    if start < 0:
+        raise _build_index_error(start)
+    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
 def char_at(text: str, at: int) -> str:
@@ -65,18 +62,23 @@ def char_at(text: str, at: int) -> str:
     return text[at : at + 1]
 
 
-def substring(text: str, start: int, *end: int) -> str:
+def substring(text: str, start: int, end: int | None = None) -> str:
     """Return the text from ``start`` to before ``end``, or to its own end. Raises CelError for an invalid range."""
-    if end and start > end[0]:
-        raise CelError(f"invalid substring range. start: {start}, end: {end[0]}")
-    for at in (start, *end):
+    if end is None:
+        end = len(text)
+    elif start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    for at in (start, end):
         if not 0 <= at <= len(text):
             raise _build_index_error(at)
-    return text[start : end[0]] if end else text[start:]
+    return text[start:end]
 
 
 def replace_text(text: str, old: str, new: str, count: int = -1) -> str:
-    """Return the text with the first ``count`` occurrences replaced, or all if ``count`` is negative."""
+    """Return the text with the first ``count`` occurrences replaced, or all if ``count`` is negative.
+
+    Raises CostLimitError if the result is longer than MAX_TEXT.
+    """
     times = text.count(old) if count < 0 else min(count, text.count(old))
     if len(text) + times * (len(new) - len(old)) > MAX_TEXT:
         raise CostLimitError
@@ -103,10 +105,11 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*characters[: limit - 1], text[limit - 1 :]]
 
 
-def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
+def _limit_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that changes only the ASCII characters of a text."""
 
     def apply(text: str) -> str:
+        """Return the text with its ASCII characters changed."""
         if text.isascii():
             return change(text)
         return "".join(change(c) if c.isascii() else c for c in text)
@@ -122,19 +125,13 @@ def quote_text(text: str) -> str:
 
 
 _MAX_PRECISION = 100_000
-
-
 _CLAUSE = re.compile(r"%(?:\.([0-9]*))?(.)?", re.DOTALL)
-
-
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_ESCAPES = {0x7F: "\\x7f", **{i: f"\\x{i:02x}" for i in range(0x20)}}
+_ESCAPES |= {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
-_NOT_PRINTED = {0x7F: "\\x7f", **{i: f"\\x{i:02x}" for i in range(0x20)}}
-_NOT_PRINTED |= {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
-
-
-ACCEPTED = {
+ACCEPTED_KINDS = {
     "s": "string list map int uint double bool timestamp bytes duration type null",
     "d": "int uint",
     "f": "double string",
@@ -145,9 +142,7 @@ ACCEPTED = {
     "o": "int uint",
 }
 """The kinds of types that each clause accepts."""
-
-
-_ONLY = {
+_UNFIT_MESSAGES = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps",
     "d": "decimal clause can only be used on integers",
@@ -173,7 +168,7 @@ class Clause(NamedTuple):
 def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
     """Yield the clauses of a format for ``count`` values, and then the text after the last clause.
 
-    Raises CelError.
+    Raises CelError for an invalid clause, or if there are more clauses than values.
     """
     before, at, index = "", 0, 0
     while (next_at := template.find("%", at)) >= 0:
@@ -193,7 +188,7 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
     if at + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, at)
@@ -205,25 +200,28 @@ def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
     if digits is not None and not (digits and len(digits) < 18):
         what = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": invalid syntax'
         raise CelError(f"{fault}error while parsing precision: {what}")
-    if verb not in ACCEPTED:
+    if verb not in ACCEPTED_KINDS:
         raise CelError(f'{fault}unrecognized formatting clause "{verb}"')
     return Clause(before, verb, int(digits) if digits else -1), match.end()
 
 
 def describe_unfit_value(verb: str, given_type: str) -> str:
     """Return the error for a value whose type a clause does not accept."""
-    return f"error during formatting: {_ONLY[verb]}, was given {given_type}"
+    return f"error during formatting: {_UNFIT_MESSAGES[verb]}, was given {given_type}"
 
 
 def format_values(template: str, values: list[Value]) -> str:
-    """Return the template with its clauses filled in. Raises CelError."""
+    """Return the template with its clauses filled in.
+
+    Raises CelError for an invalid template or an unfit value, CostLimitError for a result longer than MAX_TEXT.
+    """
     pieces = []
-    rest = iter(values)
+    remaining_values = iter(values)
     for clause in iter_clauses(template, len(values)):
         if isinstance(clause, str):
             pieces.append(clause)
         else:
-            pieces += [clause.before, _format_clause(clause, next(rest))]
+            pieces += [clause.before, _format_clause(clause, next(remaining_values))]
         if sum(map(len, pieces)) > MAX_TEXT:
             raise CostLimitError
     return "".join(pieces)
@@ -243,7 +241,7 @@ def _format_clause(clause: Clause, value: Value) -> str:
         case "b" if isinstance(value, bool):
             return str(int(value))
     if type(value) not in (int, Uint):
-        raise CelError(describe_unfit_value(verb, type_name(value)))
+        raise CelError(describe_unfit_value(verb, get_type_name(value)))
     return f"{int(value):{verb}}"
 
 
@@ -252,7 +250,7 @@ def _format_double(clause: Clause, value: Value) -> str:
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         value = float(value)
     if type(value) is not float:
-        raise CelError(describe_unfit_value(clause.verb, type_name(value)))
+        raise CelError(describe_unfit_value(clause.verb, get_type_name(value)))
     precision = 6 if clause.precision < 0 else clause.precision
     if math.isnan(value):
         return "NaN"
@@ -268,25 +266,25 @@ def _format_double(clause: Clause, value: Value) -> str:
 
 
 def _format_text(value: Value) -> str:
-    """Format a value for `%s`."""
+    """Format a value for `%s`. Raises CelError for types that cannot be formatted."""
     if isinstance(value, list | Map):
         spend_work(len(value))
     if isinstance(value, list):
         return f"[{', '.join(map(_format_inner, value))}]"
     if isinstance(value, Map):
-        pairs = sorted((_format_key(key), _format_inner(value.find_stored(key))) for key in value)
+        pairs = sorted((_format_key(key), _format_inner(value.find(key))) for key in value)
         return "{" + ", ".join(f"{key}:{shown}" for key, shown in pairs) + "}"
     if value is None:
         return "null"
     if isinstance(value, str | bytes | int | float | Duration | Timestamp | TypeValue):
         return to_string(value)
-    raise CelError(describe_unfit_value("s", type_name(value)))
+    raise CelError(describe_unfit_value("s", get_type_name(value)))
 
 
 def _format_key(key: Value) -> str:
-    """Format the key of a map."""
+    """Format the key of a map. Raises CelError for a key that is neither a text nor a whole number."""
     if not isinstance(key, str | int):
-        raise CelError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
+        raise CelError(f"error during formatting: no formatting function for map key of type {get_type_name(key)}")
     return _quote(key) if isinstance(key, str) else to_string(key)
 
 
@@ -298,14 +296,13 @@ def _format_inner(value: Value) -> str:
 def _quote(text: str) -> str:
     """Quote a string like Go's ``%q``."""
     if text.isascii():
-        return f'"{text.translate(_NOT_PRINTED)}"'
-    return (
-        '"' + "".join(c.translate(_NOT_PRINTED) if c.isascii() or c.isprintable() else _escape(c) for c in text) + '"'
-    )
+        return f'"{text.translate(_ESCAPES)}"'
+    escaped = (c.translate(_ESCAPES) if c.isascii() or c.isprintable() else _escape_character(c) for c in text)
+    return f'"{"".join(escaped)}"'
 
 
-def _escape(character: str) -> str:
-    """Escape a character like Go's ``%q``."""
+def _escape_character(character: str) -> str:
+    """Escape a character by its code point, like Go's ``%q``."""
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -328,8 +325,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{string}.indexOf(string, int) int": find_index,
     "{string}.lastIndexOf(string) int": find_last_index,
     "{string}.lastIndexOf(string, int) int": find_last_index,
-    "{string}.lowerAscii() string": _apply_to_ascii(str.lower),
-    "{string}.upperAscii() string": _apply_to_ascii(str.upper),
+    "{string}.lowerAscii() string": _limit_to_ascii(str.lower),
+    "{string}.upperAscii() string": _limit_to_ascii(str.upper),
     "{string}.replace(string, string) string": replace_text,
     "{string}.replace(string, string, int) string": replace_text,
     "{string}.split(string) list(string)": split_text,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.library.operators import checked_timestamp
+from kschedctl.cel.library.operators import build_timestamp
 from kschedctl.cel.values import INT_MAX, Duration, Timestamp, Value
 
 _SECOND = 10**9
@@ -37,39 +37,49 @@ _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a duration such as ``1h30m`` or ``-1.5s``. Raises CelError."""
+    """Parse a duration such as ``1h30m`` or ``-1.5s``. Raises CelError if it is invalid or too long."""
     if not _DURATION.fullmatch(text):
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
+    negative = text.startswith("-")
     nanos = 0
     for whole, fraction, unit in _TERMS.findall(text.lstrip("+-")):
         nanos += int(whole[:40] or "0") * _UNITS[unit]
         nanos += int(fraction[:18] or "0") * _UNITS[unit] // 10 ** len(fraction[:18])
-    if nanos > INT_MAX + text.startswith("-"):
+    max_nanos = INT_MAX + 1 if negative else INT_MAX
+    if nanos > max_nanos:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
-    return Duration(-nanos if text.startswith("-") else nanos)
+    return Duration(-nanos if negative else nanos)
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """Parse an RFC 3339 timestamp. Raises CelError."""
+    """Parse an RFC 3339 timestamp. Raises CelError for an invalid text."""
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:
             raise ValueError
         seconds = _parse_seconds(match)
         nanoseconds = (match[7] or "")[:9].ljust(9, "0")
-        zone = match[8]
-        offset = 0 if zone == "Z" else int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
-        if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):
-            raise ValueError
+        offset = _parse_offset(match[8])
     except ValueError:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
-    return checked_timestamp((seconds - offset) * _SECOND + int(nanoseconds), offset)
+    return build_timestamp((seconds - offset) * _SECOND + int(nanoseconds), offset)
 
 
 def _parse_seconds(match: re.Match[str]) -> int:
     """Return the seconds since 1970 of a matched timestamp, in its own time zone."""
     moment = datetime(*(int(match[i]) for i in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type,misc]
     return (moment - _EPOCH) // timedelta(seconds=1)
+
+
+def _parse_offset(zone: str) -> int:
+    """Parse ``Z`` or an offset such as ``-05:30`` to seconds. Raises ValueError if it is out of range."""
+    if zone == "Z":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    if hours > 24 or minutes > 60:  # as in Go, the limits themselves are valid
+        raise ValueError
+    seconds = hours * 3600 + minutes * 60
+    return -seconds if zone[0] == "-" else seconds
 
 
 def to_local(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
@@ -91,13 +101,18 @@ def format_timestamp(timestamp: Timestamp) -> str:
 
 
 def _parse_zone(name: str) -> tzinfo:
-    """Parse ``Europe/Berlin`` or an offset in hours and minutes. Raises CelError."""
+    """Parse an IANA zone name such as ``Europe/Berlin``, or an offset such as ``-05:30``.
+
+    Raises CelError for an unknown zone.
+    """
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None:
             raise CelError(f'strconv.Atoi: parsing "{name}": invalid syntax')
         hours, minutes = int(match[1]), int(match[2])
-        offset = timedelta(minutes=hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes)
+        if name[0] == "-":  # the sign of the hours, which counts for the minutes too
+            minutes = -minutes
+        offset = timedelta(hours=hours, minutes=minutes)
         if abs(offset) >= timedelta(days=1):
             raise CelError(f"unknown time zone {name}")
         return timezone(offset)
@@ -110,33 +125,39 @@ def _parse_zone(name: str) -> tzinfo:
 
 
 _PARTS: Mapping[str, Callable[[datetime], int]] = {
-    "getFullYear": lambda t: t.year,
-    "getMonth": lambda t: t.month - 1,
-    "getDayOfYear": lambda t: t.timetuple().tm_yday - 1,
-    "getDate": lambda t: t.day,
-    "getDayOfMonth": lambda t: t.day - 1,
-    "getDayOfWeek": lambda t: (t.weekday() + 1) % 7,
-    "getHours": lambda t: t.hour,
-    "getMinutes": lambda t: t.minute,
-    "getSeconds": lambda t: t.second,
-    "getMilliseconds": lambda t: t.microsecond // 1000,
+    "getFullYear": lambda local_time: local_time.year,
+    "getMonth": lambda local_time: local_time.month - 1,
+    "getDayOfYear": lambda local_time: local_time.timetuple().tm_yday - 1,
+    "getDate": lambda local_time: local_time.day,
+    "getDayOfMonth": lambda local_time: local_time.day - 1,
+    "getDayOfWeek": lambda local_time: (local_time.weekday() + 1) % 7,
+    "getHours": lambda local_time: local_time.hour,
+    "getMinutes": lambda local_time: local_time.minute,
+    "getSeconds": lambda local_time: local_time.second,
+    "getMilliseconds": lambda local_time: local_time.microsecond // 1000,
 }
-_LENGTHS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
+_UNIT_NANOS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
 
 
 def _build_getter(name: str) -> Callable[..., int]:
-    """Build a function that returns a part of a timestamp in a time zone."""
-    part = _PARTS[name]
-    return lambda moment, zone="UTC": part(to_local(moment, _parse_zone(zone)))
+    """Build a function that returns a part of a timestamp, such as its year, in a time zone."""
+    get_part = _PARTS[name]
+    return lambda timestamp, zone="UTC": get_part(to_local(timestamp, _parse_zone(zone)))
 
 
 def _build_unit_getter(unit_nanos: int) -> Callable[[Duration], int]:
-    """Build a function that returns a duration in whole units."""
-    return lambda length: abs(length.nanos) // unit_nanos * (-1 if length.nanos < 0 else 1)
+    """Build a function that returns a duration in whole units, truncated towards zero."""
+
+    def count_units(duration: Duration) -> int:
+        """Return the number of whole units."""
+        units = abs(duration.nanos) // unit_nanos
+        return -units if duration.nanos < 0 else units
+
+    return count_units
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{timestamp}}.{name}() int": _build_getter(name) for name in _PARTS},
     **{f"{{timestamp}}.{name}(string) int": _build_getter(name) for name in _PARTS},
-    **{f"{{duration}}.{name}() int": _build_unit_getter(unit) for name, unit in _LENGTHS.items()},
+    **{f"{{duration}}.{name}() int": _build_unit_getter(unit) for name, unit in _UNIT_NANOS.items()},
 }

@@ -19,7 +19,7 @@ from kschedctl.cel.parsing.syntax import (
     SyntaxNode,
 )
 
-_Maker = Callable[[Call], SyntaxNode | None]
+_Expander = Callable[[Call], SyntaxNode | None]
 
 
 def expand_macro(call: Call) -> SyntaxNode:
@@ -35,7 +35,7 @@ def _build_call(near: SyntaxNode, function: str, *args: SyntaxNode, target: Synt
 
 
 def _build_accumulator(near: SyntaxNode) -> Ident:
-    """Build the name of the accumulator."""
+    """Build a reference to the accumulator."""
     return Ident(near.at, 0, ACCUMULATOR)
 
 
@@ -52,7 +52,10 @@ def _get_name(node: SyntaxNode, fault: str) -> str:
 
 
 def _get_variable_names(call: Call, count: int) -> tuple[str, ...]:
-    """Return the names of the loop variables, which are the first arguments. Raises CompileError."""
+    """Return the names of the loop variables, which are the first `count` arguments.
+
+    Raises CompileError if an argument is not a name, is used twice, or hides the accumulator.
+    """
     fault = "argument must be a simple name"
     if count == 1 and call.function in ("map", "filter"):
         fault = "argument is not an identifier"
@@ -67,7 +70,10 @@ def _get_variable_names(call: Call, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Loop:
-    """The parts of a comprehension besides its range and names."""
+    """The parts of a comprehension besides its range and names.
+
+    By default, no condition ends the loop early, and the result is the accumulator.
+    """
 
     initial: SyntaxNode
     step: SyntaxNode
@@ -96,7 +102,7 @@ def _expand_has(call: Call) -> SyntaxNode:
     operand = call.args[0]
     if not isinstance(operand, Select):
         raise CompileError(operand.at, "invalid argument to has() macro")
-    return Select(call.at, operand.height, operand.operand, operand.field, tests=True)
+    return Select(call.at, operand.height, operand.operand, operand.field, tests_presence=True)
 
 
 def _expand_all(call: Call) -> SyntaxNode:
@@ -133,18 +139,24 @@ def _expand_filter(call: Call) -> SyntaxNode:
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
-    """Expand ``transformList`` into a loop that builds a list."""
+    """Expand ``list.transformList(i, x, item)``, or the same with a condition, into a loop that builds a list."""
     return _build_collecting_fold(call, 2, ListOf(call.at, 0, ()), _build_append(call, call.args[-1]))
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
-    """Expand ``transformMap`` into a loop that builds a map with the same keys."""
+    """Expand ``map.transformMap(k, v, value)``, or the same with a condition, into a loop that builds a map.
+
+    The keys stay the same.
+    """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
     return _build_collecting_fold(call, 2, MapOf(call.at, 0), step)
 
 
 def _expand_transform_map_entry(call: Call) -> SyntaxNode:
-    """Expand ``transformMapEntry`` into a loop that builds a map."""
+    """Expand ``map.transformMapEntry(k, v, entry)``, or the same with a condition, into a loop that builds a map.
+
+    Each entry is a map, whose entries are inserted.
+    """
     return _build_collecting_fold(
         call, 2, MapOf(call.at, 0), _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
     )
@@ -156,7 +168,10 @@ def _build_append(call: Call, item: SyntaxNode) -> SyntaxNode:
 
 
 def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) -> SyntaxNode:
-    """Build a loop that collects items, with a filter if there is an argument for one."""
+    """Build a loop that adds to the accumulator, only for elements that meet the condition if there is one.
+
+    The condition is the argument after the `count` names, if the item is not.
+    """
     if len(call.args) > count + 1:
         step = _build_call(call, "_?_:_", call.args[count], step, _build_accumulator(call))
     return _build_fold(call, count, _Loop(initial, step))
@@ -212,7 +227,7 @@ def _expand_sort_by(call: Call) -> SyntaxNode:
     )
 
 
-_MACROS: Mapping[tuple[str, int, bool], _Maker] = {
+_MACROS: Mapping[tuple[str, int, bool], _Expander] = {
     ("has", 1, False): _expand_has,
     ("bind", 3, True): _expand_bind,
     ("optMap", 2, True): _expand_optional_map,

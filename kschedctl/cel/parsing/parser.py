@@ -14,7 +14,18 @@ from typing import NamedTuple, TypeVar
 
 from kschedctl.cel.errors import CompileError, build_compile_error
 from kschedctl.cel.parsing.macros import expand_macro
-from kschedctl.cel.parsing.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.parsing.syntax import (
+    Call,
+    Ident,
+    ListOf,
+    Literal,
+    MapEntry,
+    MapOf,
+    Message,
+    MessageField,
+    Select,
+    SyntaxNode,
+)
 from kschedctl.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, Value
 
 T = TypeVar("T")
@@ -29,7 +40,7 @@ RESERVED = frozenset(
 
 
 def parse(source: str) -> SyntaxNode:
-    """Parse a text into an expression. Raises CompileError."""
+    """Parse a text into an expression. Raises CompileError if it is invalid or nests too deep."""
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
@@ -240,7 +251,7 @@ class _Parser:
             case "{":
                 self.take()
                 entries = tuple(self.parse_sequence("}", self.parse_entry, trailing=True))
-                parts = tuple(part for key, value, _ in entries for part in (key, value))
+                parts = tuple(part for entry in entries for part in (entry.key, entry.value))
                 return MapOf(token.at, _get_max_height(parts), entries)
             case "." | "name":
                 return self.parse_name()
@@ -262,17 +273,22 @@ class _Parser:
     def parse_list(self) -> SyntaxNode:
         """Parse a list literal, in which `?` marks optional elements."""
         bracket = self.take()
-        elements = self.parse_sequence("]", lambda: (bool(self.accept("?")), self.parse_expression()), trailing=True)
-        nodes = tuple(node for _, node in elements)
-        optional = frozenset(i for i, (question, _) in enumerate(elements) if question)
+        elements = self.parse_sequence("]", self.parse_element, trailing=True)
+        nodes = tuple(node for node, _ in elements)
+        optional = frozenset(i for i, (_, is_optional) in enumerate(elements) if is_optional)
         return ListOf(bracket.at, _get_max_height(nodes), nodes, optional)
 
-    def parse_entry(self) -> tuple[SyntaxNode, SyntaxNode, bool]:
-        """Parse a map entry as key, value and whether the entry is optional."""
+    def parse_element(self) -> tuple[SyntaxNode, bool]:
+        """Parse an element of a list literal, and return it with whether it is optional."""
+        optional = bool(self.accept("?"))
+        return self.parse_expression(), optional
+
+    def parse_entry(self) -> MapEntry:
+        """Parse an entry of a map literal, in which a leading `?` marks an optional entry."""
         optional = bool(self.accept("?"))
         key = self.parse_expression()
         self.expect(":")
-        return key, self.parse_expression(), optional
+        return MapEntry(key, self.parse_expression(), optional)
 
     def parse_name(self) -> SyntaxNode:
         """Parse an identifier, a call to a function, or a message literal."""
@@ -299,14 +315,15 @@ class _Parser:
             name += f".{self.expect('name').text}"
         brace = self.expect("{")
         fields = tuple(self.parse_sequence("}", self.parse_field, trailing=True))
-        return Message(brace.at, _get_max_height(tuple(value for _, value, _, _ in fields)), name, fields)
+        height = _get_max_height(tuple(message_field.value for message_field in fields))
+        return Message(brace.at, height, name, fields)
 
-    def parse_field(self) -> tuple[str, SyntaxNode, bool, int]:
-        """Parse a field of a message literal: name, value, whether it is optional, and the position of its colon."""
+    def parse_field(self) -> MessageField:
+        """Parse a field of a message literal, in which a leading `?` marks an optional field."""
         optional = bool(self.accept("?"))
         name = self.expect("name")
         colon = self.expect(":")
-        return name.text, self.parse_expression(), optional, colon.at
+        return MessageField(name.text, self.parse_expression(), optional, colon.at)
 
 
 class Token(NamedTuple):
@@ -346,7 +363,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 
 def tokenize(source: str) -> list[Token]:
-    """Return all tokens and an end token. Raises CompileError."""
+    """Return all tokens and an end token. Raises CompileError at a character that begins no token."""
     tokens = []
     at = 0
     while at < len(source):
@@ -366,7 +383,7 @@ def tokenize(source: str) -> list[Token]:
 
 
 def parse_literal(token: Token, negative: bool = False) -> Value:
-    """Return the value of a literal token. Raises ValueError."""
+    """Return the value of a literal token. Raises ValueError if it is out of range or has an invalid escape."""
     sign = "-" if negative else ""
     match token.kind:
         case "int":
@@ -379,9 +396,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
                 raise ValueError("invalid double literal")
             return value
         case "text":
-            return _unescape_text(token.text, False)
+            return _unescape_text(token.text, in_bytes=False)
         case "bytes":
-            return _unescape_text(token.text[1:], True).encode("latin-1")
+            return _unescape_text(token.text[1:], in_bytes=True).encode("latin-1")
     return {"true": True, "false": False, "null": None}[token.text]
 
 
@@ -395,12 +412,17 @@ def _parse_number(text: str, low: int, high: int, fault: str) -> int:
     return value
 
 
-def _unescape_text(text: str, in_bytes: bool) -> str:
-    """Return the text between the quotes. Bytes become one character per byte. Raises ValueError."""
+def _unescape_text(text: str, *, in_bytes: bool) -> str:
+    """Return the text between the quotes of a literal, with escape sequences replaced unless it is raw.
+
+    In a literal of bytes, each byte becomes one character. Raises ValueError for an invalid escape sequence.
+    """
     raw = text[0] in "rR"
-    text = text[raw:].replace("\r\n", "\n").replace("\r", "\n")
-    width = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
-    text = text[width:-width]
+    if raw:
+        text = text[1:]
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    quote_length = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    text = text[quote_length:-quote_length]
     if in_bytes:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")
     if in_bytes and not raw and _WIDE.search(_PAIRS.sub("", text)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kschedctl.cel.values import Value
 
@@ -41,7 +42,8 @@ class Select(SyntaxNode):
 
     operand: SyntaxNode
     field: str
-    tests: bool = False
+    tests_presence: bool = False
+    """Whether the result is whether the field is present, not its value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,25 +57,45 @@ class Call(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf(SyntaxNode):
-    """A list literal, with the indices of optional elements."""
+    """A list literal."""
 
     elements: tuple[SyntaxNode, ...]
     optional: frozenset[int] = frozenset()
+    """The indices of optional elements."""
+
+
+class MapEntry(NamedTuple):
+    """An entry of a map literal."""
+
+    key: SyntaxNode
+    value: SyntaxNode
+    optional: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf(SyntaxNode):
-    """A map literal, with key, value and whether each entry is optional."""
+    """A map literal."""
 
-    entries: tuple[tuple[SyntaxNode, SyntaxNode, bool], ...] = ()
+    entries: tuple[MapEntry, ...] = ()
+
+
+class MessageField(NamedTuple):
+    """A field of a message literal."""
+
+    name: str
+    value: SyntaxNode
+    optional: bool
+    at: int
+    """The offset of the colon."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message(SyntaxNode):
-    """A message literal, with name, value, whether it is optional, and the position of each field."""
+    """A message literal."""
 
     name: str
-    fields: tuple[tuple[str, SyntaxNode, bool, int], ...]
+    """The name of the message type."""
+    fields: tuple[MessageField, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +122,7 @@ _CHILDREN: Mapping[type[SyntaxNode], Callable[..., tuple[SyntaxNode, ...]]] = {
     Select: lambda node: (node.operand,),
     Call: lambda node: (*((node.target,) if node.target else ()), *node.args),
     ListOf: lambda node: node.elements,
-    MapOf: lambda node: tuple(part for key, value, _ in node.entries for part in (key, value)),
-    Message: lambda node: tuple(value for _, value, _, _ in node.fields),
+    MapOf: lambda node: tuple(part for entry in node.entries for part in (entry.key, entry.value)),
+    Message: lambda node: tuple(message_field.value for message_field in node.fields),
     Fold: lambda node: (node.range, node.initial, node.condition, node.step, node.result),
 }

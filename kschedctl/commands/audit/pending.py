@@ -30,7 +30,7 @@ from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
 from kschedctl.text.amounts import spell_age
 from kschedctl.text.counts import counted, first_few
 
@@ -412,7 +412,7 @@ def _format_other_count(group: Sequence[WaitingPod]) -> str:
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
     """Return the number of pending pods by cause, and of workloads held back elsewhere, as text."""
-    elsewhere_text = count_by_state(elsewhere)
+    elsewhere_text = describe_state_counts(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"
     counts = Counter(waiting_pod.cause for waiting_pod in waiting)

@@ -249,7 +249,9 @@ class AnswerPane(Vertical):
         self.open_tab(event.tab)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Mark the line of tabs as focused."""
         self.query_one(TabLine).has_focus_inside = True
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
+        """Mark the line of tabs as not focused."""
         self.query_one(TabLine).has_focus_inside = False

@@ -127,18 +127,22 @@ class Browser(TidyApp):
             self.tidy()
 
     def on_resize(self, event: Resize) -> None:
+        """Switch between the wide and the narrow layout."""
         self.screen_stack[0].set_class(event.size.width < STACKED_BELOW, "narrow")
 
     @property
     def pod_list(self) -> LineList:
+        """The list of pending pods or search hits."""
         return self.screen_stack[0].query_one("#list", LineList)
 
     @property
     def answer_pane(self) -> AnswerPane:
+        """The pane that explains the chosen pod."""
         return self.screen_stack[0].query_one(AnswerPane)
 
     @property
     def ask_line(self) -> AskLine:
+        """The input line for searches and assumptions."""
         return self.screen_stack[0].query_one(AskLine)
 
     def show_later(self, show: Callable[..., object], *arguments: object) -> None:
@@ -252,6 +256,7 @@ class Browser(TidyApp):
         key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
         def answer() -> None:
+            """Explain the pod with and without the assumptions, and show the answer or the error."""
             try:
                 before = self._explain_without_assumptions(session, key)
                 answered = AnsweredQuestion(before)

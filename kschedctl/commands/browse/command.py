@@ -81,6 +81,7 @@ class _LogNotes(logging.Handler):
         self.show = show
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Show the message of a log record."""
         self.show(record.getMessage())
 
 

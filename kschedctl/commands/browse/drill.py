@@ -34,6 +34,7 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
     owners = {pod.pod: session.find_workload(pod.pod) for pod in contents.pods}
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out the sections of the node's screen."""
         return [
             *_list_node_facts(contents, width),
             *_list_resources(contents, width),
@@ -132,6 +133,7 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
     placed = [pod for pod in workload_pods.pods if pod not in waiting]
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out the title and the sections of the workload's screen."""
         title = f"{workload_pods.workload} · {count(len(workload_pods.pods), 'pod')}, {len(waiting):,} pending"
         head = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
         return [

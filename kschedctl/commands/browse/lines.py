@@ -142,6 +142,7 @@ class LineList(ScrollView, can_focus=True):
 
         @property
         def control(self) -> LineList:
+            """The list that sent the message, by which Textual selects handlers."""
             return self.lines
 
     class Opened(Moved):
@@ -184,6 +185,7 @@ class LineList(ScrollView, can_focus=True):
         return [subject for start in self.starts if (subject := self.lines.subjects[start]) is not None]
 
     def on_resize(self) -> None:
+        """Lay out the lines again if the width has changed."""
         if self.lines and self._text_width != self.virtual_size.width:
             self._lay_out()
 
@@ -299,6 +301,7 @@ class LineList(ScrollView, can_focus=True):
             self.move_to(bisect_right(self.starts, row) - 1)
 
     def on_focus(self) -> None:
+        """Redraw the list to show the focus."""
         self.refresh()
 
     on_blur = on_focus

@@ -21,6 +21,7 @@ from kschedctl.commands.browse.lines import (
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.commands.explain.pending_report import PendingPod, PendingPods
 from kschedctl.render.page import count
+from kschedctl.text.printable import describe_shared_reason
 
 HEADING, FAINT = "bold", "dim"
 BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
@@ -71,6 +72,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     }
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out the pods, then the nodes and workloads found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
             listed = _list_by_cause(session.pods_by_cause, pods, width)
         else:
@@ -109,6 +111,7 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
         return ListLine(f" {pods:>6,}  {shorten(name, width - 9)}", "", Openable(NAMESPACE, namespace))
 
     def lines(width: int) -> list[ListLine]:
+        """Lay out a line for all namespaces and a line for each namespace."""
         return [
             ListLine("Namespace of the pending pods", HEADING),
             build_line("", "all", pod_counts.total(), width),
@@ -141,7 +144,7 @@ def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width:
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
         if pods:
-            cause = f"{len(pods):,} · {group.cause or group.verdict}"
+            cause = f"{len(pods):,} · {describe_shared_reason(group.cause) or group.verdict}"
             lines += [ListLine(line, HEADING) for line in wrap_text(cause, width, "  ", MAX_CAUSE_LINES)]
             lines += [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in pods]
     return lines

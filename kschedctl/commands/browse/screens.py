@@ -33,15 +33,18 @@ class LinesScreen(ModalScreen[None]):
         self.refresh_lines = refresh_lines
 
     def compose(self) -> ComposeResult:
+        """Yield the list and the line of keys."""
         yield LineList("lines")
         yield KeyLine()
 
     def on_mount(self) -> None:
+        """Focus the list and fill it."""
         self.lines.focus()
         self.refresh_lines(self)
 
     @property
     def lines(self) -> LineList:
+        """The list of lines."""
         return self.query_one("#lines", LineList)
 
     def show(self, layout: Layout) -> None:

@@ -63,6 +63,7 @@ class BrowseSession:
 
     @cached_property
     def scheduler(self) -> Scheduler:
+        """The scheduler of the cluster."""
         return Scheduler(self.cluster)
 
     @cached_property

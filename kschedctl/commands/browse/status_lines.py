@@ -42,6 +42,7 @@ class NoteLine(Static):
     """The note above the keys. It is hidden if there is no note."""
 
     def on_mount(self) -> None:
+        """Hide the line until there is a note."""
         self.display = False
 
     def show_note(self, text: str) -> None:
@@ -70,6 +71,7 @@ class KeyLine(Widget):
     keys: reactive[tuple[ShownKey, ...]] = reactive(())
 
     def on_mount(self) -> None:
+        """Update the keys whenever the bindings of the screen change."""
         self.screen.bindings_updated_signal.subscribe(self, self._update_keys)
 
     def _update_keys(self, screen: Screen[object]) -> None:
@@ -113,10 +115,12 @@ class AskLine(Horizontal):
     """SEARCH, SEARCH_NODES or AS_IF while the line is open, otherwise an empty string."""
 
     def compose(self) -> ComposeResult:
+        """Yield the label and the input field."""
         yield Static(id="ask-label")
         yield Input(id="ask", compact=True, select_on_focus=False)
 
     def on_mount(self) -> None:
+        """Hide the line until it is opened."""
         self.display = False
 
     def open(self, new_purpose: str, value: str) -> None:

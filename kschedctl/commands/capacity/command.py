@@ -47,6 +47,7 @@ def capacity(
     options = run.options()
 
     def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
+        """Answer for one cluster. Errors in manifests name the place in the file."""
         _, cluster, manifests, places, written = application
         with locate_errors(places):
             return study.capacity(

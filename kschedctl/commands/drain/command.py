@@ -52,6 +52,7 @@ def drain(
     options = run.options()
 
     def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> Drain:
+        """Answer for one cluster."""
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:

@@ -12,7 +12,7 @@ from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, list_fixes
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
 from kschedctl.text.counts import agreeing, counted
 
 
@@ -103,7 +103,7 @@ class PendingPods(Report, frozen=True):
         if self.asked_about:
             return self._describe_named_objects()
         pods = sum(len(group.pods) for group in self.groups)
-        waiting = count_by_state(self.waiting_elsewhere)
+        waiting = describe_state_counts(self.waiting_elsewhere)
         doubt = describe_doubt(self.unknown)
         if not pods and waiting:
             return (f"{waiting}:", f"no pod is pending {self.scope}{doubt}")
@@ -123,7 +123,7 @@ class PendingPods(Report, frozen=True):
         first = self.waiting_elsewhere[0]
         if len(self.waiting_elsewhere) == 1:
             return (first.resource, first.headline)
-        return (f"{count_by_state(self.waiting_elsewhere)}:", first.resource)
+        return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add creation failures, pending pods, objects that wait elsewhere and their fixes, and the new nodes."""

@@ -79,6 +79,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
 
     def build_report(result: GroupResult | None) -> PodGroupReport:
+        """Build the group's report. `result` is None if the group was not tried."""
         return replace(
             build_group_report(view, key, members, result, topology_aware=topology_aware),
             condition=CONDITION.at(scheduler.gates.release),

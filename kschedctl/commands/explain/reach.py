@@ -79,6 +79,7 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     result = outcome.results.get(outcome.plugin)
 
     def find_row_fact(row: int) -> AnyFact | None:
+        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes."""
         if result is not None:
             return to_fact(result.fact)
         facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)

@@ -29,11 +29,8 @@ from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary
 from kschedctl.reports.unknown import (
     UnknownKind,
     describe_doubt,
-    describe_unread,
-    describe_verdict_doubts,
-    is_undecided,
 )
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted, list_fixes
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import counted
 
@@ -501,12 +498,7 @@ class Explanation(_ExtenderPart, frozen=True):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
         preemption_clause = self.preemption.preemption_clause if self.preemption is not None else ""
-        doubts = (
-            f", {describe_verdict_doubts(self.unknown)} ({describe_unread(self.unknown)})"
-            if is_undecided(self.unknown)
-            else ""
-        )
-        verdict = f"{self.verdict}{preemption_clause}{doubts}"
+        verdict = f"{self.verdict}{preemption_clause}{describe_doubt(self.unknown)}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -594,7 +586,7 @@ class Explanations(Report, frozen=True):
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
-        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -87,6 +87,7 @@ class ReplayedCluster:
 
     @property
     def cluster(self) -> Cluster:
+        """The cluster of the scheduler."""
         return self.scheduler.cluster
 
     @cached_property

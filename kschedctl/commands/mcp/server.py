@@ -102,6 +102,7 @@ class ClientProgress:
         done = 0
 
         def advance(number: int) -> None:
+            """Report that a further number of parts is done."""
             nonlocal done
             done += number
             self.report_progress(done, total or None, description)
@@ -303,6 +304,7 @@ def serve_stdio(server: McpServer) -> None:
     """Serve over standard input and output until the input ends."""
 
     async def serve() -> None:
+        """Serve one client until stdin is closed."""
         async with stdio_server() as (read, write):
             await server.protocol.run(read, write, server.protocol.create_initialization_options())
 
@@ -325,6 +327,7 @@ def require_token(app: App, token: str) -> App:
     expected_header = f"Bearer {token}".encode()
 
     async def check_token(scope: Scope, receive: Any, send: Any) -> None:
+        """Pass an authorized request on to the app, and answer others with 401."""
         header = dict(scope.get("headers") or ()).get(b"authorization", b"")
         if scope["type"] == "http" and not hmac.compare_digest(header, expected_header):
             response = PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})

@@ -34,7 +34,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 
-class Harm(StrEnum):
+class EvictionHarm(StrEnum):
     """What an eviction would do that the descheduler allows but a plan must not do."""
 
     LOST = "nothing recreates it"
@@ -114,15 +114,15 @@ class EvictionReplay:
         if denial:
             return denial
         if not is_recreated(pod):
-            return Harm.LOST
+            return EvictionHarm.LOST
         if would_fail_job(pod, view.objects):
-            return Harm.ENDS_JOB
+            return EvictionHarm.ENDS_JOB
 
         source = Row(int(view.node[position]))
         outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
             self._undo_eviction(position, source, outcome.message if outcome else "")
-            return Harm.HOMELESS
+            return EvictionHarm.HOMELESS
 
         self.evictions.count_eviction(position)
         self.recovering.append(position)

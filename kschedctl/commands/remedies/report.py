@@ -15,7 +15,7 @@ from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts
 from kschedctl.text.counts import agreeing, counted
 
 
@@ -58,7 +58,7 @@ class Remedies(Report, frozen=True):
         """Return the pod, its verdict and the headline."""
         headline = self.headline
         if self.waiting_elsewhere:
-            headline += f"; {count_by_state(self.waiting_elsewhere)}"
+            headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -143,7 +143,7 @@ class RemediesOfMany(Report, frozen=True):
     @property
     def _waiting_elsewhere_text(self) -> str:
         """The number of objects that wait elsewhere, as the end of a line."""
-        return f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the chosen changes and the pods that still wait."""

@@ -25,7 +25,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, has_unadmitted
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
 from kschedctl.text.counts import counted
 
 
@@ -118,7 +118,7 @@ class SimulationReport(Report, frozen=True):
 
     def _count_waiting(self) -> str:
         """Return how many objects wait elsewhere, without those that Kueue admits; empty if there are none."""
-        return count_by_state([entry for entry in self.waiting_elsewhere if entry.resource not in self.admitted])
+        return describe_state_counts([entry for entry in self.waiting_elsewhere if entry.resource not in self.admitted])
 
     def _describe_no_pods(self) -> tuple[str, ...]:
         """Return the verdict, and a sentence that says why there are no pods to schedule."""

@@ -71,7 +71,7 @@ def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[
     queues = trial.replay.queues
     workload = queues.store.workloads[trials.key]
     name, exists = queues.find_queue_name(workload)
-    return (trial.replay.cache.queues[name], queues.build_info(workload)) if exists else None
+    return (trial.replay.cache.queues[name], queues.get_workload_info(workload)) if exists else None
 
 
 def _find_lacks(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:

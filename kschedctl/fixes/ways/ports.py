@@ -46,9 +46,7 @@ def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
 def _find_free_port(tried: TriedNode, port: HostPort) -> int:
     """Return the next higher port that no pod of the cluster uses, or 0 if there is none."""
     base = tried.trial.scheduler.view
-    taken_ports = base.memo(
-        "taken ports", lambda: {host_port.port for info in base.pods.infos for host_port in info.host_ports}
-    )
+    taken_ports = {host_port.port for host_port in base.pods.host_ports}
     own_ports = {host_port.port for host_port in tried.cycle.info.host_ports}
     higher_ports = range(port.port + 1, LAST_PORT + 1)
     return next((number for number in higher_ports if number not in taken_ports and number not in own_ports), 0)

@@ -16,7 +16,8 @@ class Location(Protocol):
     """The place of an object in a file."""
 
     @property
-    def file(self) -> str: ...
+    def file(self) -> str:
+        """The path of the file."""
 
     @property
     def source(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
 from kschedctl.queueing.kueue.fair_share import LOWEST_SHARE, DominantShare, compute_share
@@ -29,17 +30,23 @@ DEFAULT_STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
 def find_fair_targets(
     preemptor: PreemptionSearch, request: PreemptionRequest, strategies: Sequence[str]
 ) -> list[Target]:
-    """Return the Workloads to preempt, or an empty list. The snapshot stays as it was."""
+    """Return the Workloads to preempt, or an empty list if the request would not fit. The snapshot stays as it was.
+
+    ``strategies`` has one or two names; the second strategy is only applied to what the first spared.
+    """
     candidates = _find_candidates(preemptor, request)
     if not candidates:
         return []
     candidates.sort(key=lambda info: preemptor.get_order(info, request.queue.name))
+
+    # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
     search = _FairSearch(preemptor, request)
-    has_fit, retried = search.apply_first(candidates, strategies[0])
+    has_fit, spared = search.apply_first(candidates, strategies[0])
     if not has_fit and len(strategies) > 1:
-        has_fit = search.apply_second(retried)
+        has_fit = search.apply_second(spared)
     request.queue.remove_usage(request.usage)
+
     if not has_fit:
         preemptor.restore(search.targets)
         return []
@@ -67,18 +74,21 @@ def _find_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) ->
 
 
 class _FairSearch:
-    """Preempts candidates in a snapshot in which the request is already counted."""
+    """Preempts candidates one by one in a snapshot in which the request is already counted."""
 
     def __init__(self, preemptor: PreemptionSearch, request: PreemptionRequest) -> None:
         self._preemptor = preemptor
         self._request = request
         self.targets: list[Target] = []
+        """The Workloads that were taken out of the snapshot so far."""
 
     def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
-        """Take a Workload out of the snapshot. Return whether the request fits then."""
+        """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
         snapshot = self._preemptor.snapshot
         snapshot.remove_workload(info)
         self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
+
+        # The request is already counted, and must not be counted twice when its fit is checked
         self._request.queue.remove_usage(self._request.usage)
         has_fit = self._preemptor.fits(self._request, allows_borrowing=True)
         self._request.queue.add_usage(self._request.usage)
@@ -86,6 +96,9 @@ class _FairSearch:
 
     def apply_first(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt by the first strategy. Return whether the request fits, and the candidates that were spared.
+
+        Candidates of the preemptor's own queue are always preempted, and those of other queues are too if the
+        preemptor stays within its nominal quota and the feature gate for that is on. Otherwise the shares decide.
 
         Upstream: runFirstFsStrategy.
         """
@@ -104,16 +117,12 @@ class _FairSearch:
                 if self._preempt(order.pop(queue), PreemptionReason.IN_COHORT_RECLAMATION):
                     return True, []
                 continue
-            own, initial_share = order.compute_shares(queue)
-            has_no_chance = own.weighted == math.inf and initial_share.weighted != math.inf
+
+            # Preempt the first candidate that passes the strategy; the next may be in another queue
+            shares = order.compute_shares(queue)
             while order.has_candidates(queue):
                 info = order.pop(queue)
-                if strategy == FINAL_SHARE:
-                    theirs = order.compute_share_without(queue, info)
-                    passes = own.sort_key <= theirs.sort_key
-                else:
-                    passes = own.sort_key < initial_share.sort_key
-                if has_no_chance or not passes:
+                if not self._passes_strategy(order, info, shares, strategy):
                     spared.append(info)
                     continue
                 if self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
@@ -121,19 +130,41 @@ class _FairSearch:
                 break
         return False, spared
 
+    def _passes_strategy(self, order: _QueueOrder, info: WorkloadInfo, shares: _SharePair, strategy: str) -> bool:
+        """Return whether a strategy allows a Workload of another queue to be preempted.
+
+        A preemptor with an infinite share preempts nobody with a finite share.
+        """
+        if shares.preemptor.weighted == math.inf and shares.target.weighted != math.inf:
+            return False
+        if strategy == FINAL_SHARE:
+            share_afterwards = order.compute_share_without(info)
+            return shares.preemptor.sort_key <= share_afterwards.sort_key
+        return shares.preemptor.sort_key < shares.target.sort_key
+
     def apply_second(self, candidates: Sequence[WorkloadInfo]) -> bool:
-        """Preempt by the initial share, once for each queue. Return whether the request fits.
+        """Preempt the first candidate of each queue with a larger share than the preemptor, up to a fit.
+
+        Return whether the request fits.
 
         Upstream: runSecondFsStrategy.
         """
         order = _QueueOrder(self._preemptor, self._request.queue, candidates)
         for queue in order.iter_queues():
-            own, theirs = order.compute_shares(queue)
+            shares = order.compute_shares(queue)
             info = order.pop(queue)
-            if own.sort_key < theirs.sort_key and self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+            has_smaller_share = shares.preemptor.sort_key < shares.target.sort_key
+            if has_smaller_share and self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
                 return True
             order.drop(queue)
         return False
+
+
+class _SharePair(NamedTuple):
+    """The dominant shares of the two branches below the lowest common cohort of a preemptor and a target."""
+
+    preemptor: DominantShare
+    target: DominantShare
 
 
 class _QueueOrder:
@@ -146,12 +177,15 @@ class _QueueOrder:
         self._preemptor = preemptor
         self._queue = queue
         self._ancestors = list(queue.node.iter_ancestors())
+        """The cohorts above the preemptor's queue."""
         self._candidates: dict[str, list[WorkloadInfo]] = {}
+        """The remaining candidates of each queue, the first to preempt first."""
         for info in candidates:
             self._candidates.setdefault(info.cluster_queue, []).append(info)
         self._dropped: set[str] = set()
-        """The queues that have nothing to give."""
+        """The queues that are no longer considered: they borrow nothing or have no candidates left."""
         self._dropped_cohorts: set[str] = set()
+        """The cohorts that are no longer considered: they borrow nothing or have no queue left."""
 
     def iter_queues(self) -> Iterator[QueueSnapshot]:
         """Yield the queue that should give up a Workload next, until none is left."""
@@ -166,7 +200,7 @@ class _QueueOrder:
                 yield queue
 
     def pop(self, queue: QueueSnapshot) -> WorkloadInfo:
-        """Take the first candidate of a queue."""
+        """Remove the first candidate of a queue, and return it."""
         return self._candidates[queue.name].pop(0)
 
     def has_candidates(self, queue: QueueSnapshot) -> bool:
@@ -177,18 +211,25 @@ class _QueueOrder:
         """Stop considering Workloads of this queue as victims."""
         self._dropped.add(queue.name)
 
-    def compute_shares(self, queue: QueueSnapshot) -> tuple[DominantShare, DominantShare]:
-        """Return the shares of preemptor and target below their lowest common cohort."""
+    def compute_shares(self, queue: QueueSnapshot) -> _SharePair:
+        """Return the dominant shares of the preemptor's branch and of the queue's below their lowest common cohort."""
         ancestor = self._find_common_ancestor(queue)
-        return compute_share(_get_child_on_path(self._queue.node, ancestor)), compute_share(
-            _get_child_on_path(queue.node, ancestor)
+        return _SharePair(
+            compute_share(_get_branch(self._queue.node, ancestor)), compute_share(_get_branch(queue.node, ancestor))
         )
 
-    def compute_share_without(self, queue: QueueSnapshot, info: WorkloadInfo) -> DominantShare:
-        """Return the share of a target after a Workload of it is preempted."""
+    def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
+        """Return the dominant share that the branch of a Workload's queue would have if the Workload were preempted.
+
+        The branch is the child of the lowest cohort that the queue shares with the preemptor.
+        """
+        queue = self._preemptor.snapshot.queues[info.cluster_queue]
+        branch = _get_branch(queue.node, self._find_common_ancestor(queue))
         usage = info.compute_usage(self._preemptor.snapshot.gates)
+
+        # Take the usage out only for the computation
         queue.remove_usage(usage)
-        share = compute_share(_get_child_on_path(queue.node, self._find_common_ancestor(queue)))
+        share = compute_share(branch)
         queue.add_usage(usage)
         return share
 
@@ -197,9 +238,13 @@ class _QueueOrder:
         return next(cohort for cohort in queue.node.iter_ancestors() if cohort in self._ancestors)
 
     def _find_next(self, cohort: CohortNode) -> QueueSnapshot | None:
-        """Return the queue with the highest share below a cohort, or None if some child was dropped instead."""
-        queue, queue_share = self._find_highest_queue(cohort)
-        child, child_share = self._find_highest_cohort(cohort)
+        """Return the queue with the highest share below a cohort, descending into the cohort with the highest share.
+
+        A cohort without a queue left is dropped. None means that one was dropped, and the search has to start again.
+        """
+        self._drop_idle_children(cohort)
+        queue, queue_share = self._find_queue_with_highest_share(cohort)
+        child, child_share = self._find_cohort_with_highest_share(cohort)
         if queue is None and child is None:
             self._dropped_cohorts.add(cohort.name)
             return None
@@ -207,8 +252,28 @@ class _QueueOrder:
             return self._find_next(child)
         return queue
 
-    def _find_highest_queue(self, cohort: CohortNode) -> tuple[QueueSnapshot | None, DominantShare]:
-        """Return the queue with the highest share directly below a cohort."""
+    def _drop_idle_children(self, cohort: CohortNode) -> None:
+        """Drop the children of a cohort that borrow nothing or, as queues, have no candidates left.
+
+        The preemptor's own queue and the cohorts above it stay even if they borrow nothing.
+        """
+        for node in cohort.queues:
+            if node.name in self._dropped:
+                continue
+            queue = self._preemptor.snapshot.queues[node.name]
+            is_idle = queue is not self._queue and node.is_within_quota(node.subtree_quota)
+            if is_idle or not self.has_candidates(queue):
+                self._dropped.add(node.name)
+        for child in cohort.cohorts:
+            if child not in self._ancestors and child.is_within_quota(child.subtree_quota):
+                self._dropped_cohorts.add(child.name)
+
+    def _find_queue_with_highest_share(self, cohort: CohortNode) -> tuple[QueueSnapshot | None, DominantShare]:
+        """Return the queue with the highest share directly below a cohort, and this share.
+
+        Among equal shares, the queue whose first candidate is preempted earlier wins. Return None and the lowest
+        share if all queues were dropped.
+        """
         highest: QueueSnapshot | None = None
         highest_share = LOWEST_SHARE
         for node in cohort.queues:
@@ -216,39 +281,37 @@ class _QueueOrder:
                 continue
             queue = self._preemptor.snapshot.queues[node.name]
             share = compute_share(node)
-            is_idle = not share.is_borrowing and queue is not self._queue
-            if is_idle or not self.has_candidates(queue):
-                self._dropped.add(node.name)
-            elif share.sort_key > highest_share.sort_key:
+            if share.sort_key > highest_share.sort_key:
                 highest, highest_share = queue, share
             elif highest is not None and share.sort_key == highest_share.sort_key:
-                highest = min(highest, queue, key=self._get_order)
+                highest = min(highest, queue, key=self._get_first_candidate_order)
         return highest, highest_share
 
-    def _get_order(self, queue: QueueSnapshot) -> tuple[bool, bool, int, int, str]:
+    def _get_first_candidate_order(self, queue: QueueSnapshot) -> tuple[bool, bool, int, int, str]:
         """Return the sort key of a queue's first candidate."""
         return self._preemptor.get_order(self._candidates[queue.name][0], self._queue.name)
 
-    def _find_highest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
-        """Return the cohort with the highest share directly below a cohort."""
+    def _find_cohort_with_highest_share(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
+        """Return the cohort with the highest share directly below a cohort, and this share. The last of equals wins.
+
+        Return None and the lowest share if all cohorts were dropped.
+        """
         highest: CohortNode | None = None
         highest_share = LOWEST_SHARE
         for child in cohort.cohorts:
             if child.name in self._dropped_cohorts:
                 continue
             share = compute_share(child)
-            if not share.is_borrowing and child not in self._ancestors:
-                self._dropped_cohorts.add(child.name)
-            elif share.sort_key >= highest_share.sort_key:
+            if share.sort_key >= highest_share.sort_key:
                 highest, highest_share = child, share
         return highest, highest_share
 
 
-def _get_child_on_path(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
-    """Return the node itself or the ancestor of it that is directly below another ancestor."""
-    child = node
+def _get_branch(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+    """Return the child of ``ancestor`` in whose subtree the node is, which may be the node itself."""
+    branch = node
     for cohort in node.iter_ancestors():
         if cohort is ancestor:
             break
-        child = cohort
-    return child
+        branch = cohort
+    return branch

@@ -1,4 +1,4 @@
-"""The dominant resource share of a ClusterQueue or a cohort: how much it borrows of what could be lent.
+"""The dominant resource share of a ClusterQueue or a cohort: how much it borrows of its parent's capacity.
 
 Upstream: pkg/cache/scheduler/fair_sharing.go.
 """
@@ -18,10 +18,10 @@ _DEFAULT_WEIGHT = 1.0
 
 
 class DominantShare(NamedTuple):
-    """The largest share of a resource that a node borrows."""
+    """The largest share that a node borrows of any resource."""
 
     ratio: float = 0.0
-    """In thousandths of what could be lent, not divided by the weight."""
+    """The borrowed amount in thousandths of the parent's capacity, not divided by the weight."""
     weight: float = _DEFAULT_WEIGHT
     borrowed: frozenset[FlavorResource] = frozenset()
     """The resources of which the node uses more than its quota."""
@@ -40,12 +40,12 @@ class DominantShare(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[bool, float]:
-        """Return a key by which shares are compared. Among borrowers of weight 0 the ratio decides."""
+        """Return the key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
         has_no_weight = self.weight == 0 and self.ratio != 0
         return has_no_weight, self.ratio if has_no_weight else self.weighted
 
     def is_borrowing_any(self, requests: Mapping[FlavorResource, int]) -> bool:
-        """Return whether the node borrows a resource that is requested."""
+        """Return whether the node borrows a resource of which a positive amount is requested."""
         return any(requests.get(key, 0) > 0 for key in self.borrowed)
 
 
@@ -54,7 +54,7 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 
 
 def compute_share(node: QuotaNode) -> DominantShare:
-    """Compute the share of a node. A node without a parent has none."""
+    """Compute the dominant share of a node, which is 0 if the node has no parent or borrows nothing."""
     if node.parent is None:
         return DominantShare(weight=node.weight)
     borrowed_by_resource: dict[str, int] = {}
@@ -66,25 +66,30 @@ def compute_share(node: QuotaNode) -> DominantShare:
             borrowed_keys.append(key)
     if not borrowed_keys:
         return DominantShare(weight=node.weight)
-    lendable = _compute_lendable(node.parent)
+
+    capacity_by_resource = _sum_capacity_by_resource(node.parent)
     ratios = [
-        amount * 1000.0 / lendable[resource]
+        amount * 1000.0 / capacity_by_resource[resource]
         for resource, amount in borrowed_by_resource.items()
-        if lendable.get(resource, 0) > 0
+        if capacity_by_resource.get(resource, 0) > 0
     ]
     return DominantShare(max(ratios, default=0.0), node.weight, frozenset(borrowed_keys))
 
 
-def _compute_lendable(node: QuotaNode) -> dict[str, int]:
-    """Return how much of each resource could be used at a node, over all flavors."""
-    lendable: dict[str, int] = {}
+def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
+    """Return the most of each resource that a node could use, including what it can borrow, summed over flavors.
+
+    The resources are those of the root, which may have quota for more flavors than the node.
+    """
+    capacity_by_resource: dict[str, int] = {}
     for key in node.root.subtree_quota:
-        lendable[key.resource] = add(lendable.get(key.resource, 0), node.compute_capacity(key))
-    return lendable
+        sum_of_others = capacity_by_resource.get(key.resource, 0)
+        capacity_by_resource[key.resource] = add(sum_of_others, node.compute_capacity(key))
+    return capacity_by_resource
 
 
 def parse_weight(fair_sharing: FairSharing | None) -> float:
-    """Parse the weight of fair sharing. Raises QuantityError."""
+    """Parse the weight of fair sharing, 1 if none is set. Raises QuantityError."""
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT
     quantity = parse(fair_sharing.weight)

@@ -20,20 +20,22 @@ Stored = TypeVar("Stored", ClusterQueue, Cohort, KueueWorkload)
 
 
 def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
-    """Return the cluster without ClusterQueues, Cohorts and Workloads that cannot be read, and why they cannot."""
+    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each of these."""
     problems: list[str] = []
-    sound = {
-        "cluster_queues": tuple(_iter_sound("ClusterQueue", cluster.cluster_queues, read_settings, problems)),
-        "cohorts": tuple(_iter_sound("Cohort", cluster.cohorts, _read_cohort, problems)),
-        "kueue_workloads": tuple(_iter_sound("Workload", cluster.kueue_workloads, _read_workload, problems)),
+    readable = {
+        "cluster_queues": tuple(_iter_readable("ClusterQueue", cluster.cluster_queues, read_settings, problems)),
+        "cohorts": tuple(_iter_readable("Cohort", cluster.cohorts, _read_cohort, problems)),
+        "kueue_workloads": tuple(_iter_readable("Workload", cluster.kueue_workloads, _read_workload, problems)),
     }
-    return (replace(cluster, **sound) if problems else cluster), problems
+    if not problems:
+        return cluster, problems
+    return replace(cluster, **readable), problems
 
 
-def _iter_sound(
+def _iter_readable(
     kind: str, objects: Iterable[Stored], read: Callable[[Stored], Any], problems: list[str]
 ) -> Iterator[Stored]:
-    """Yield the objects that can be read. Add a line to ``problems`` for each of the others."""
+    """Yield the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
     for stored in objects:
         try:
             read(stored)
@@ -49,13 +51,13 @@ def _get_title(metadata: ObjectMeta) -> str:
 
 
 def _read_cohort(cohort: Cohort) -> None:
-    """Read quota and weight of a cohort. Raises QuantityError."""
+    """Read the quotas and the weight of a cohort, only to check them. Raises QuantityError."""
     parse_quotas(cohort.spec.resource_groups)
     parse_weight(cohort.spec.fair_sharing)
 
 
 def _read_workload(workload: KueueWorkload) -> None:
-    """Read times, usage and requests of a Workload. Raises InputError."""
+    """Read the times, usage and requests of a Workload, only to check them. Raises InputError."""
     read_workload(workload, (), 0)
     for pod_set in workload.spec.pod_sets:
         compute_requests(pod_set.template.spec)

@@ -1,11 +1,11 @@
-"""The Workloads that wait in a ClusterQueue: those that will be tried, and those that have to wait for a change.
+"""The pending Workloads of a ClusterQueue: active ones, which will be tried, and inadmissible ones, which wait.
 
 Upstream: pkg/cache/queue/{cluster_queue,pending_workloads,inadmissible_workloads}.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from enum import Enum
 
 from kschedctl.queueing.kueue.cluster_queues import ClusterQueueSettings
@@ -48,8 +48,9 @@ class PendingQueue:
         self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
+        """How often ``pop`` was called, which is once in each cycle."""
         self._moved_in_cycle = -1
-        """The cycle in which inadmissible Workloads were last moved back."""
+        """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 
     def is_preemptor(self, key: str) -> bool:
         """Return whether the Workload waits for its own preemptions."""
@@ -71,7 +72,7 @@ class PendingQueue:
         return sorted(self.active.values(), key=self.get_sort_key)
 
     def pop(self) -> WorkloadInfo | None:
-        """Take out the next Workload, or return None if there is none to try."""
+        """Remove the next Workload to try, remember it as ``popped``, and return it. Return None if there is none."""
         self._pop_cycle += 1
         if not self.active:
             self.popped = ""
@@ -85,10 +86,15 @@ class PendingQueue:
         return self.active.get(key) or self.inadmissible.get(key)
 
     def push_or_update(self, info: WorkloadInfo) -> None:
-        """Add a Workload, or replace its older state. Upstream: PushOrUpdate."""
+        """Add a Workload, or replace its older state. Nothing happens while it is being tried. Upstream: PushOrUpdate.
+
+        A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An
+        inadmissible Workload stays inadmissible if nothing changed that matters to the queue.
+        """
         key = info.workload.key
         if self.popped == key:
             return
+
         previous = self.inadmissible.get(key)
         if previous is not None:
             self._failures_changed.add(key)
@@ -96,9 +102,10 @@ class PendingQueue:
                 self.inadmissible[key] = info
                 return
             del self.inadmissible[key]
+
         if key not in self.active:
-            is_failed_shape = not self.settings.is_strict and info.shape and info.shape in self.failed_shapes
-            if _waits_for_backoff(info.workload) or is_failed_shape:
+            has_failed_shape = not self.settings.is_strict and bool(info.shape) and info.shape in self.failed_shapes
+            if has_failed_shape or _waits_for_backoff(info.workload):
                 self._failures_changed.add(key)
                 self.inadmissible[key] = info
                 return
@@ -113,7 +120,9 @@ class PendingQueue:
         return True
 
     def requeue(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put back a Workload that was tried. Return whether it was added. Upstream: RequeueIfNotPresent.
+        """Put back a Workload that was tried, as active or inadmissible. Return whether it was added.
+
+        It is not added if it is already waiting. Upstream: RequeueIfNotPresent.
 
         ``quota_reason`` is the reason of its condition QuotaReserved, which Workloads of the same shape get, too.
         """
@@ -126,12 +135,16 @@ class PendingQueue:
             self.preemptor = key
         if self.popped == key:
             self.popped = ""
+
+        # The Workload is active if its reason allows an immediate retry, or if something changed for it
         has_flavors_left = info.last_assignment is not None and info.last_assignment.has_flavors_left
         moved_meanwhile = self._moved_in_cycle >= self._pop_cycle
         if not _waits_for_backoff(info.workload) and (is_retried_at_once or moved_meanwhile or has_flavors_left):
             if key in self.inadmissible:
                 return self._move_to_active(key)
             return self.push_if_absent(info)
+
+        # Otherwise it is inadmissible, and all others of its shape are, too
         if key in self.inadmissible or key in self.active:
             return False
         self._failures_changed.add(key)
@@ -142,7 +155,7 @@ class PendingQueue:
         return True
 
     def _move_to_active(self, key: str) -> bool:
-        """Let an inadmissible Workload be tried again. Return whether it was moved."""
+        """Move an inadmissible Workload to the active ones. Return False if it is already active."""
         if key in self.active:
             return False
         self._failures_changed.add(key)
@@ -150,7 +163,10 @@ class PendingQueue:
         return True
 
     def _set_shape_aside(self, shape: bytes, reason: str) -> None:
-        """Make all Workloads of a shape that failed inadmissible. Upstream: handleInadmissibleHash."""
+        """Record the shape of a Workload that failed, and make all Workloads of this shape inadmissible.
+
+        Upstream: handleInadmissibleHash.
+        """
         self.failed_shapes[shape] = reason
         for key, info in list(self.active.items()):
             if info.shape == shape:
@@ -158,24 +174,31 @@ class PendingQueue:
         self._failures_changed.update(key for key, info in self.inadmissible.items() if info.shape == shape)
 
     def find_failed_shape_reason(self, key: str) -> str | None:
-        """Return why Workloads of the same shape failed, or None. Upstream: GetNoFitReason."""
+        """Return why a Workload of the same shape failed, or None if the Workload is not inadmissible for that.
+
+        Upstream: GetNoFitReason.
+        """
         info = self.inadmissible.get(key)
         return None if info is None else self.failed_shapes.get(info.shape)
 
-    def retry_inadmissible(self, is_namespace_selected: Callable[[str], bool]) -> None:
-        """Let inadmissible Workloads be tried again after quota was released.
+    def retry_inadmissible(self, namespaces: Container[str]) -> None:
+        """Move the inadmissible Workloads of some namespaces back to the active queue, because quota was released.
 
-        Upstream: queueInadmissibleWorkloads.
+        Workloads that wait for their backoff stay inadmissible. Upstream: queueInadmissibleWorkloads.
         """
+        # A Workload that is being tried in this cycle becomes active as well when it is requeued
         self._moved_in_cycle = self._pop_cycle
+
+        # No shape counts as failed any longer, which may change the reason of every inadmissible Workload
         self.failed_shapes = {}
         self._failures_changed.update(self.inadmissible)
+
         for key, info in list(self.inadmissible.items()):
-            if is_namespace_selected(info.workload.namespace) and not _waits_for_backoff(info.workload):
+            if info.workload.namespace in namespaces and not _waits_for_backoff(info.workload):
                 self._move_to_active(key)
 
     def remove(self, key: str) -> None:
-        """Forget a Workload."""
+        """Forget a Workload, wherever it waits."""
         self._failures_changed.add(key)
         self.inadmissible.pop(key, None)
         self.active.pop(key, None)
@@ -192,7 +215,7 @@ def _waits_for_backoff(workload: WorkloadState) -> bool:
 
 
 def _is_same_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
-    """Return whether a change of a Workload does not matter to its queue."""
+    """Return whether two states of a Workload are equal in all that can end its being inadmissible."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False
     if old.adjusted_pod_sets != new.adjusted_pod_sets or old.reclaimable != new.reclaimable:

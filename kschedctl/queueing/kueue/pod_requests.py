@@ -61,16 +61,18 @@ def adjust_pod_sets(
     ``overheads`` are the pod overheads by RuntimeClass.
     """
     limits = summarize_limit_ranges(limit_ranges)
-    return tuple(
-        replace(
-            pod_set, template=replace(pod_set.template, spec=_adjust_spec(pod_set.template.spec, limits, overheads))
-        )
-        for pod_set in pod_sets
-    )
+    adjusted = []
+    for pod_set in pod_sets:
+        spec = _adjust_spec(pod_set.template.spec, limits, overheads)
+        adjusted.append(replace(pod_set, template=replace(pod_set.template, spec=spec)))
+    return tuple(adjusted)
 
 
 def _adjust_spec(spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]) -> PodSpec:
-    """Fill in a pod's overhead, default requests and default limits."""
+    """Fill in the overhead of a pod, and the default requests and limits of the pod and its containers.
+
+    ``limits`` are the merged items of the LimitRanges by type.
+    """
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     defaults = limits.get(_CONTAINER, LimitRangeItem())
     resources = spec.resources
@@ -96,12 +98,15 @@ def _adjust_container(container: Container, defaults: LimitRangeItem) -> Contain
 
 
 def compute_requests(spec: PodSpec) -> Requests:
-    """Compute what one pod requests. Raises QuantityError."""
+    """Compute what one pod requests, in Kueue's units. Raises QuantityError."""
     return count_requests(_compute_quantities(spec))
 
 
 def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Requests:
-    """Compute what one pod counts against quota: without excluded resources, and transformed. Raises QuantityError."""
+    """Compute what one pod counts against quota, after excluded resources are dropped and transformations applied.
+
+    Negative amounts count as 0. Raises QuantityError.
+    """
     quantities = {
         name: quantity
         for name, quantity in _compute_quantities(spec).items()
@@ -117,10 +122,15 @@ def _compute_quantities(spec: PodSpec) -> Quantities:
 
 
 def _transform(quantities: Quantities, transformations: Sequence[ResourceTransformation]) -> Quantities:
-    """Apply the transformations of Kueue's configuration. Raises QuantityError."""
+    """Replace resources, or add others to them, by the transformations of Kueue's configuration.
+
+    If several transformations have the same input, the last counts. Raises QuantityError.
+    """
     by_input = {transformation.input: transformation for transformation in transformations}
     if not by_input.keys() & quantities.keys():
         return quantities
+
+    # Collect the inputs that still count, and the sum of what the transformations generate
     retained: Quantities = {}
     generated: Quantities = {}
     for name, quantity in quantities.items():
@@ -129,13 +139,16 @@ def _transform(quantities: Quantities, transformations: Sequence[ResourceTransfo
             retained[name] = quantity
             continue
         amount = quantity
-        if transformation.multiply_by in quantities:
-            amount = _multiply(amount, quantities[transformation.multiply_by])
+        multiplier = quantities.get(transformation.multiply_by)
+        if multiplier is not None:
+            amount = _multiply(amount, multiplier)
         for output, factor in transformation.outputs.items():
             product = _multiply(amount, parse(factor))
             generated[output] = generated[output].add(product) if output in generated else product
         if transformation.strategy == "Retain":
             retained[name] = quantity
+
+    # Add the generated amounts to the resources that the pod requests itself
     for name, quantity in generated.items():
         amount = max(quantity, Quantity(0))
         retained[name] = retained[name].add(amount) if name in retained else amount
@@ -183,9 +196,8 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         spec, path = pod_set.template.spec, f"spec.podSets[{index}].template.spec"
         for field, container in _iter_containers(spec):
             resources = container.resources
-            errors += _format_errors(
-                f"{path}.{field}", find_exceeding(_parse(resources.requests), _parse(resources.limits)), _ABOVE_LIMIT
-            )
+            exceeding = find_exceeding(_parse(resources.requests), _parse(resources.limits))
+            errors += _format_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
             exceeding = find_exceeding(_parse(spec.resources.requests), _parse(spec.resources.limits))
             errors += _format_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
@@ -228,7 +240,7 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
 
 
 def _format_errors(path: str, resources: list[str], message: str) -> list[str]:
-    """Format an error about resources as upstream's field package does. Return a list without it if there are none."""
+    """Return one error about resources, formatted as by upstream's field package, or [] if there are no resources."""
     if not resources:
         return []
     names = ",".join(f'"{name}"' for name in resources)
@@ -236,7 +248,7 @@ def _format_errors(path: str, resources: list[str], message: str) -> list[str]:
 
 
 def _parse(resources: Resources) -> Requests:
-    """Parse a ResourceList. What is not a quantity is left out: it was reported when the requests were computed."""
+    """Parse a ResourceList. Return {} if a quantity is malformed, which was reported when requests were computed."""
     try:
         return parse_requests(resources)
     except QuantityError:

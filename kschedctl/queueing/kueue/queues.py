@@ -5,7 +5,7 @@ Upstream: pkg/cache/queue/manager.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pending_queue import PendingQueue, RequeueReason
 from kschedctl.queueing.kueue.pod_requests import ResourceSettings, find_limit_range_errors, find_resource_errors
 from kschedctl.queueing.kueue.quota_tree import CohortNode
-from kschedctl.queueing.kueue.workloads import ScanProgress, WorkloadInfo, WorkloadState, build_info
+from kschedctl.queueing.kueue.workloads import ScanProgress, WorkloadInfo, WorkloadState, build_workload_info
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 _STOPPED = ("Hold", "HoldAndDrain")
@@ -53,8 +53,8 @@ class ReplaySettings:
     @property
     def ignores_undeclared(self) -> bool:
         """Return whether requests of resources without quota are ignored."""
-        is_asked_for = self.resources.quota_check_strategy == "IgnoreUndeclared"
-        return is_asked_for and Gate.QUOTA_CHECK_STRATEGY in self.gates
+        is_configured = self.resources.quota_check_strategy == "IgnoreUndeclared"
+        return is_configured and Gate.QUOTA_CHECK_STRATEGY in self.gates
 
 
 @dataclass(slots=True)
@@ -67,7 +67,11 @@ class WorkloadStore:
     """The Workloads that were stored since the controller last looked at them, by namespace and name."""
 
     def patch(self, workload: WorkloadState) -> WorkloadState:
-        """Apply a changed status: conditions and checks are merged into those that are stored. Return the result."""
+        """Store a changed status, and return the stored Workload.
+
+        Conditions and checks are merged into those that are stored, and ``active`` is not changed. If the settings
+        say so, a Workload without an admission keeps its former admission.
+        """
         current = self.workloads[workload.key]
         admission = workload.admission
         if admission is None and self.keeps_former_admission:
@@ -86,6 +90,14 @@ class WorkloadStore:
         """Store a Workload as it is."""
         self.workloads[workload.key] = workload
         self.changed.add(workload.key)
+
+
+class _PodSetError(NamedTuple):
+    """What makes pod sets inadmissible."""
+
+    pod_sets: Sequence[KueuePodSet]
+    error: str
+    """"" if nothing does."""
 
 
 @dataclass(slots=True)
@@ -108,9 +120,9 @@ class Queues:
     _queue_of_workload: dict[str, str] = field(default_factory=dict)
     """The ClusterQueue in which each Workload was queued."""
     _infos: dict[str, WorkloadInfo] = field(default_factory=dict)
-    """The last result of ``build_info`` for each Workload."""
-    _admissibility_errors: dict[tuple[str, bool], tuple[Sequence[KueuePodSet], str]] = field(default_factory=dict)
-    """The pod sets of each Workload, as they are stored or adjusted, with what makes them inadmissible."""
+    """The last WorkloadInfo that was built for each Workload, with its requests and usage."""
+    _pod_set_errors: dict[tuple[str, bool], _PodSetError] = field(default_factory=dict)
+    """What makes each Workload's pod sets inadmissible, by namespace and name and whether they are adjusted."""
     _released: dict[str, None] = field(default_factory=dict)
     """ClusterQueues in whose cohorts quota was released."""
 
@@ -118,22 +130,29 @@ class Queues:
         for name, queue in self.cache.queues.items():
             self.pending[name] = PendingQueue(queue.settings, self.settings.gates, self.failures_changed)
 
-    def build_info(self, workload: WorkloadState) -> WorkloadInfo:
-        """Compute the requests of a Workload. Raises QuantityError."""
-        previous = self._infos.get(workload.key)
-        if previous is not None and _has_same_requests(previous.workload, workload):
-            return replace(previous, workload=workload)
-        info = build_info(workload, self.settings.resources, self.settings.gates)
-        info.compute_usage(self.settings.gates)
-        self._infos[workload.key] = info
-        return replace(info)
+    def get_workload_info(self, workload: WorkloadState) -> WorkloadInfo:
+        """Return the WorkloadInfo of a Workload, with the cached requests if they have not changed.
+
+        The caller may change the result. Raises QuantityError.
+        """
+        cached = self._infos.get(workload.key)
+        if cached is None or not _has_same_requests(cached.workload, workload):
+            cached = build_workload_info(workload, self.settings.resources, self.settings.gates)
+            # Fills in ``usage``, which all copies then share
+            cached.compute_usage(self.settings.gates)
+            self._infos[workload.key] = cached
+        # A copy, because callers set ``last_assignment`` and ``nominated_flavors`` on what they get
+        return replace(cached, workload=workload)
 
     def find_local_queue(self, workload: WorkloadState) -> LocalQueue | None:
         """Return the LocalQueue that a Workload names, or None."""
         return self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
 
     def find_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
-        """Return the ClusterQueue of a Workload's LocalQueue, and whether it exists. A stopped LocalQueue has none."""
+        """Return the name of the ClusterQueue of a Workload's LocalQueue, and whether this ClusterQueue exists.
+
+        The name is "" if the LocalQueue does not exist or is stopped.
+        """
         local_queue = self.find_local_queue(workload)
         if local_queue is None or is_stopped(local_queue.spec.stop_policy):
             return "", False
@@ -141,17 +160,23 @@ class Queues:
         return name, name in self.pending
 
     def add_or_update(self, workload: WorkloadState) -> None:
-        """Queue a Workload that has no quota. Upstream: AddOrUpdateWorkload."""
+        """Queue a Workload, or replace its state in the queue. Upstream: AddOrUpdateWorkload.
+
+        Nothing happens if the Workload may not enter a queue, such as one with quota, or if its queue does not exist.
+        """
         name, exists = self.find_queue_name(workload)
         if not workload.is_admissible or not exists:
             return
-        info = self.build_info(workload)
+        info = self.get_workload_info(workload)
         queue = self.pending[name]
+
+        # A Workload of unchanged shape goes on with the flavors that were not tried yet
         previous = queue.find(workload.key)
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self.settings.gates and previous is not None:
             progress = previous.last_assignment
             if progress is not None and matches_shape(progress, info.shape):
                 info.last_assignment = progress
+
         self._queue_of_workload[workload.key] = name
         queue.push_or_update(info)
 
@@ -162,43 +187,43 @@ class Queues:
             self.pending[name].remove(key)
 
     def requeue(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put a Workload back that was tried. Return whether it was added. Upstream: RequeueWorkload."""
+        """Put back a Workload that was tried. Return whether it was added. Upstream: RequeueWorkload.
+
+        A Workload that may not enter a queue meanwhile, or has no queue any more, is not added.
+        """
         workload = self.store.workloads[info.workload.key]
         name, exists = self.find_queue_name(workload)
         if not workload.is_admissible or not exists:
             return False
-        current = self.build_info(workload)
+        current = self.get_workload_info(workload)
         current.last_assignment = info.last_assignment
         self._queue_of_workload[workload.key] = name
         return self.pending[name].requeue(current, reason, quota_reason)
 
     def note_release(self, key: str) -> None:
-        """Remember that a Workload released quota. ``retry_after_releases`` acts on it."""
+        """Remember that a Workload released quota, for ``retry_after_releases``."""
         name = self._queue_of_workload.get(key)
         if name is not None:
             self._released[name] = None
 
     def assign_queue(self, workload: WorkloadState) -> None:
-        """Remember the queue of a Workload that already has quota."""
+        """Remember the ClusterQueue of a Workload that already has quota, if the ClusterQueue exists."""
         name, exists = self.find_queue_name(workload)
         if exists:
             self._queue_of_workload[workload.key] = name
 
     def retry_after_releases(self) -> None:
-        """Let Workloads be tried again in all cohorts in which quota was released."""
-        released, self._released = self._released, {}
-        done: set[str] = set()
-        for name in released:
-            for queue in self._iter_tree(name):
-                if queue not in done:
-                    done.add(queue)
-                    selector = self.pending[queue].settings.namespace_selector
-                    self.pending[queue].retry_inadmissible(
-                        lambda namespace, selector=selector: self._is_selected(namespace, selector)  # type: ignore[misc]
-                    )
+        """Move inadmissible Workloads back to the active queues in all cohort trees in which quota was released."""
+        names = dict.fromkeys(name for released in self._released for name in self._list_tree(released))
+        self._released = {}
+        for name in names:
+            queue = self.pending[name]
+            selector = queue.settings.namespace_selector
+            namespaces = {namespace for namespace, labels in self.namespaces.items() if selector.matches(labels)}
+            queue.retry_inadmissible(namespaces)
 
-    def _iter_tree(self, name: str) -> Iterable[str]:
-        """Return the ClusterQueues in the same tree of cohorts; none if the cohorts form a circle."""
+    def _list_tree(self, name: str) -> Sequence[str]:
+        """Return the ClusterQueues in the cohort tree of a ClusterQueue, or none if its cohorts form a circle."""
         node = self.cache.queues[name].node
         if node.parent is None:
             return (name,)
@@ -207,14 +232,11 @@ class Queues:
         root = node.root
         return [queue.name for queue in root.iter_queues()] if isinstance(root, CohortNode) else (name,)
 
-    def _is_selected(self, namespace: str, selector: Selector) -> bool:
-        """Return whether a namespace exists and is selected."""
-        return namespace in self.namespaces and selector.matches(self.namespaces[namespace])
-
     def find_admissibility_error(self, info: WorkloadInfo, selector: Selector, *, is_adjusted: bool) -> str:
-        """Return why a Workload may not be admitted at all, or "". Upstream: ValidateAdmissibility.
+        """Return why a Workload may not be admitted by a ClusterQueue at all, or "".
 
-        ``is_adjusted`` says whether default requests are filled in before they are checked.
+        ``selector`` selects the namespaces of the ClusterQueue. ``is_adjusted`` says whether default requests are
+        filled in before they are checked. Upstream: ValidateAdmissibility.
         """
         workload = info.workload
         namespace = workload.namespace
@@ -223,15 +245,16 @@ class Queues:
         if not selector.matches(self.namespaces[namespace]):
             return NAMESPACE_MISMATCH
         pod_sets = workload.adjusted_pod_sets if is_adjusted else workload.pod_sets
-        cached = self._admissibility_errors.get((workload.key, is_adjusted))
-        if cached is not None and cached[0] is pod_sets:
-            return cached[1]
-        error = self._find_pod_set_error(pod_sets, namespace)
-        self._admissibility_errors[workload.key, is_adjusted] = pod_sets, error
-        return error
+
+        # The result is cached for as long as the pod sets are the same objects
+        cached = self._pod_set_errors.get((workload.key, is_adjusted))
+        if cached is None or cached.pod_sets is not pod_sets:
+            cached = _PodSetError(pod_sets, self._find_pod_set_error(pod_sets, namespace))
+            self._pod_set_errors[workload.key, is_adjusted] = cached
+        return cached.error
 
     def _find_pod_set_error(self, pod_sets: Sequence[KueuePodSet], namespace: str) -> str:
-        """Return what is wrong with the resources of pod sets, or ""."""
+        """Return why the resources of pod sets are invalid or outside the namespace's LimitRanges, or ""."""
         if errors := find_resource_errors(pod_sets):
             return f"resources validation failed: {_aggregate(errors)}"
         if errors := find_limit_range_errors(pod_sets, self.limit_ranges.get(namespace, ())):
@@ -240,7 +263,7 @@ class Queues:
 
 
 def _has_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
-    """Return whether two states of a Workload share all that ``build_info`` computes requests and shape from."""
+    """Return whether ``build_workload_info`` computes the same requests and shape for two states of a Workload."""
     return (
         a.adjusted_pod_sets is b.adjusted_pod_sets
         and a.pod_sets is b.pod_sets
@@ -262,5 +285,5 @@ def is_stopped(stop_policy: str | None) -> bool:
 
 
 def matches_shape(progress: ScanProgress, shape: bytes) -> bool:
-    """Return whether the flavors were tried for a Workload of the same shape. Unknown shapes match."""
+    """Return whether the flavors were tried for a Workload of this shape. A shape that is not known, b"", matches."""
     return not progress.shape or not shape or progress.shape == shape

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange
@@ -28,23 +28,13 @@ from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
-from kschedctl.queueing.kueue.workloads import WorkloadState, read_workload
+from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
-if TYPE_CHECKING:
-    pass
-
 _SECOND = 10**6
 _WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
-_MANAGED_LABEL = "kueue.x-k8s.io/managed"
-_TOPOLOGY_ANNOTATIONS = (
-    "kueue.x-k8s.io/podset-required-topology",
-    "kueue.x-k8s.io/podset-preferred-topology",
-    "kueue.x-k8s.io/podset-unconstrained-topology",
-    "kueue.x-k8s.io/podset-slice-required-topology",
-)
 
 
 class KueueCycle(Document, frozen=True):
@@ -130,7 +120,7 @@ def kueue_admission(
     replay = KueueReplay(
         cluster, start, configuration or {}, _parse_release(release), keeps_former_admission=keeps_former_admission
     )
-    return replay.run(cycles)
+    return replay.run_cycles(cycles)
 
 
 def _parse_release(text: str) -> KueueRelease:
@@ -199,62 +189,73 @@ class KueueReplay:
         return self._scheduler.run_cycle(self._topologies.build_snapshots(self.cache), self.now)
 
     def settle(self) -> Events:
-        """Let the controllers react to a cycle, and a second pass. Return the Events that they recorded."""
+        """Let the controllers react to a cycle, and advance the time by a second. Return the Events they recorded."""
         events = self.controller.settle(self.now)
         self.now += _SECOND
         return events
 
-    def run(self, cycles: int) -> KueueAdmissionReport:
-        """Run up to a number of cycles, and report on them."""
+    def run_cycles(self, max_cycles: int) -> KueueAdmissionReport:
+        """Run up to ``max_cycles`` cycles, stopping early if no Workload is to be tried, and report on them."""
         start_events = self.start()
-        states = self._render_workloads()
-        start = KueueStart(states, _render_events(start_events))
+        start = KueueStart(self._render_workloads(), _render_events(start_events))
+
         reports: list[KueueCycle] = []
-        while len(reports) < cycles:
-            result = self.run_cycle()
-            if result is None:
+        while len(reports) < max_cycles:
+            report = self._run_reported_cycle(len(reports) + 1)
+            if report is None:
                 break
-            heap, inadmissible = self._list_pending()
-            previous, states = states, self._render_workloads()
-            changed = {key: state for key, state in states.items() if previous.get(key) != state}
-            controller_events = self.settle()
-            states = self._render_workloads()
-            reports.append(
-                KueueCycle(
-                    len(reports) + 1,
-                    result.order,
-                    _render_requeued(result),
-                    changed,
-                    _render_events(result.events),
-                    _render_events(controller_events),
-                    heap,
-                    inadmissible,
-                )
-            )
-        heap, inadmissible = self._list_pending()
+            reports.append(report)
+
+        active = self._list_active()
         final = KueueFinal(
-            states,
-            {name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
-            self._render_cohort_shares(),
-            heap,
-            inadmissible,
-            more_heads=any(self.cache.is_active(name) for name in heap),
+            workloads=self._render_workloads(),
+            cluster_queues={name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
+            cohort_shares=self._render_cohort_shares(),
+            heap=active,
+            inadmissible=self._list_inadmissible(),
+            more_heads=any(self.cache.is_active(name) for name in active),
         )
         return KueueAdmissionReport(start, reports, final, self.cache.problems)
 
-    def _list_pending(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Return the Workloads that will be tried, and those that wait for a change, by ClusterQueue."""
+    def _run_reported_cycle(self, number: int) -> KueueCycle | None:
+        """Run a cycle of the scheduler and let the controllers react. Return None if no Workload is to be tried."""
+        states_before = self._render_workloads()
+        result = self.run_cycle()
+        if result is None:
+            return None
+
+        # Queues and states are reported as the scheduler leaves them, before the controllers change them
+        active, inadmissible = self._list_active(), self._list_inadmissible()
+        states = self._render_workloads()
+        changed_states = {key: state for key, state in states.items() if states_before.get(key) != state}
+
+        controller_events = self.settle()
+        return KueueCycle(
+            cycle=number,
+            order=result.order,
+            requeued=_render_requeued(result),
+            workloads=changed_states,
+            events=_render_events(result.events),
+            controller_events=_render_events(controller_events),
+            heap=active,
+            inadmissible=inadmissible,
+        )
+
+    def _list_active(self) -> dict[str, list[str]]:
+        """Return the Workloads that will be tried, by ClusterQueue, without empty queues."""
+        return {name: sorted(queue.active) for name, queue in sorted(self.queues.pending.items()) if queue.active}
+
+    def _list_inadmissible(self) -> dict[str, list[str]]:
+        """Return the Workloads that wait for a change, by ClusterQueue, without empty queues."""
         pending = sorted(self.queues.pending.items())
-        active = {name: sorted(queue.active) for name, queue in pending if queue.active}
-        inadmissible = {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
-        return active, inadmissible
+        return {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
 
     def _render_workloads(self) -> dict[str, dict[str, Any]]:
-        """Return the state of all Workloads."""
+        """Return the state of all Workloads as JSON values."""
         return {key: _render_workload(workload) for key, workload in sorted(self.queues.store.workloads.items())}
 
     def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
-        """Return the state of a ClusterQueue."""
+        """Return the state of a ClusterQueue as JSON values."""
         readiness = queue.readiness
         active = {
             "status": "True" if readiness.status else "False",
@@ -278,7 +279,10 @@ class KueueReplay:
         return state
 
     def _render_cohort_shares(self) -> dict[str, str]:
-        """Return the weighted share of each cohort, with fair sharing."""
+        """Return the weighted share of each Cohort object, or {} without fair sharing.
+
+        Cohorts in a circle and cohorts without an object are left out.
+        """
         if not self.has_fair_sharing:
             return {}
         return {
@@ -301,6 +305,8 @@ class _Topologies:
         """The capacity that pods outside Kueue leave, by flavor. Shape of each: resources x leaves."""
         if Gate.TOPOLOGY_AWARE_SCHEDULING not in gates:
             return
+
+        # A tree has a row for each resource that a Workload requests, even if no node has the resource
         topologies = {topology.metadata.name: topology for topology in cluster.topologies}
         requested = {
             name
@@ -317,7 +323,7 @@ class _Topologies:
             self._free = {name: outside.subtract_from(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
-        """Return the free capacity of each flavor's topology."""
+        """Return the topology of each flavor, with the room that the Workloads of the ClusterQueues take."""
         snapshots = {}
         for name, tree in self._trees.items():
             tolerations = self._flavors[name].spec.tolerations
@@ -325,12 +331,16 @@ class _Topologies:
         for queue in cache.queues.values():
             for info in queue.workloads.values():
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
-                    for snapshot in self._list_sharing(snapshots, flavor):
+                    for snapshot in self._list_overlapping(snapshots, flavor):
                         snapshot.change_usage(domains, 1)
         return snapshots
 
-    def _list_sharing(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
-        """Return the topologies in which the pods of a flavor take room: those with the same nodes, too."""
+    def _list_overlapping(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
+        """Return the topologies in which the pods of a flavor take room, or none if the flavor has no topology.
+
+        With the gate for overlapping flavors these are all topologies down to single nodes, since flavors can share
+        nodes.
+        """
         own = snapshots.get(flavor)
         if own is None:
             return []
@@ -375,7 +385,7 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
 
 def _get_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
-    """Return a Workload's priority, or that of its WorkloadPriorityClass, or 0."""
+    """Return a Workload's own priority, else that of the WorkloadPriorityClass that it names, else 0."""
     spec = workload.spec
     if spec.priority is not None:
         return spec.priority
@@ -386,7 +396,7 @@ def _get_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int
 
 
 def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
-    """Return how Workloads went back into their queues."""
+    """Return how Workloads went back into their queues, as JSON values."""
     return {
         key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}
         for key, entry in sorted(result.requeued.items())
@@ -394,7 +404,7 @@ def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
 
 
 def _render_events(events: Events) -> dict[str, list[dict[str, str]]]:
-    """Return Events by Workload."""
+    """Return the Events of each Workload as JSON values, sorted."""
     return {key: [_render_event(event) for event in sorted(by_key)] for key, by_key in sorted(events.items())}
 
 
@@ -404,37 +414,19 @@ def _render_event(event: KueueEvent) -> dict[str, str]:
 
 
 def _render_workload(workload: WorkloadState) -> dict[str, Any]:
-    """Return the state of a Workload."""
-    state: dict[str, Any] = {
-        "conditions": {
-            kind: {
-                "status": "True" if condition.status else "False",
-                "reason": condition.reason,
-                "message": condition.message,
-            }
-            for kind, condition in sorted(workload.conditions.items())
-        }
-    }
+    """Return the state of a Workload as JSON values: its requests if it has no admission, and nothing that is empty."""
+    conditions = {}
+    for kind, condition in sorted(workload.conditions.items()):
+        status = "True" if condition.status else "False"
+        conditions[kind] = {"status": status, "reason": condition.reason, "message": condition.message}
+    state: dict[str, Any] = {"conditions": conditions}
     if not workload.active:
         state["active"] = False
     if workload.admission is not None:
-        pod_sets = []
-        for assigned in workload.admission.pod_sets:
-            pod_set: dict[str, Any] = {
-                "name": assigned.name,
-                "count": assigned.count,
-                "flavors": dict(assigned.flavors),
-                "usage": _render_amounts(assigned.usage),
-            }
-            if assigned.topology is not None:
-                pod_set["topology"] = {
-                    "levels": list(assigned.topology.levels),
-                    "domains": [{"values": list(d.values), "count": d.count} for d in assigned.topology.domains],
-                }
-            if assigned.delayed_topology:
-                pod_set["delayedTopologyRequest"] = assigned.delayed_topology
-            pod_sets.append(pod_set)
-        state["admission"] = {"clusterQueue": workload.admission.cluster_queue, "podSets": pod_sets}
+        state["admission"] = {
+            "clusterQueue": workload.admission.cluster_queue,
+            "podSets": [_render_admitted_pod_set(pod_set) for pod_set in workload.admission.pod_sets],
+        }
     elif workload.resource_requests:
         state["resourceRequests"] = {
             name: _render_amounts(requests) for name, requests in workload.resource_requests.items()
@@ -446,13 +438,31 @@ def _render_workload(workload: WorkloadState) -> dict[str, Any]:
     return state
 
 
+def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
+    """Return what an admission gives to a pod set, as JSON values."""
+    pod_set: dict[str, Any] = {
+        "name": assigned.name,
+        "count": assigned.count,
+        "flavors": dict(assigned.flavors),
+        "usage": _render_amounts(assigned.usage),
+    }
+    if assigned.topology is not None:
+        pod_set["topology"] = {
+            "levels": list(assigned.topology.levels),
+            "domains": [{"values": list(d.values), "count": d.count} for d in assigned.topology.domains],
+        }
+    if assigned.delayed_topology:
+        pod_set["delayedTopologyRequest"] = assigned.delayed_topology
+    return pod_set
+
+
 def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as quantities."""
     return {resource: format_units(resource, amount) for resource, amount in sorted(amounts.items())}
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
-    """Return what a ClusterQueue uses of a resource, and how much of it is borrowed."""
+    """Return how much of a resource a ClusterQueue uses, and how much more this is than its nominal quota."""
     used = queue.node.get_usage(key)
     usage = {"total": format_units(key.resource, used)}
     borrowed = subtract(used, queue.node.get_quota(key).nominal)
@@ -462,6 +472,6 @@ def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
 
 
 def render_share(node: QuotaNode) -> str:
-    """Return a weighted share with six significant digits."""
+    """Return a node's weighted share with six significant digits, or ``+Inf``."""
     share = compute_share(node).weighted
     return "+Inf" if share == float("inf") else f"{share:.6g}"

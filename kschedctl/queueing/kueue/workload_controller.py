@@ -72,7 +72,7 @@ class WorkloadController:
             if workload.is_admissible:
                 self._queues.add_or_update(workload)
             else:
-                self._queues.cache.add_or_update(self._queues.build_info(workload))
+                self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
         self._store.changed.update(self._store.workloads)
         self.settle(self._now)
 
@@ -145,7 +145,7 @@ class WorkloadController:
         else:
             if not old.has_quota:
                 self._queues.remove(key)
-            self._queues.cache.add_or_update(self._queues.build_info(new))
+            self._queues.cache.add_or_update(self._queues.get_workload_info(new))
 
     def _stop_job(self, key: str) -> None:
         """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended."""
@@ -312,7 +312,7 @@ class WorkloadController:
             return blocker
         if cluster_queue is not None:
             selector = self._queues.pending[name].settings.namespace_selector
-            info = self._queues.build_info(workload)
+            info = self._queues.get_workload_info(workload)
             error = self._queues.find_admissibility_error(info, selector, is_adjusted=False)
             if error:
                 return _MISCONFIGURED, error

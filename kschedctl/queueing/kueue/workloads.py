@@ -409,7 +409,7 @@ class WorkloadInfo:
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 
 
-def build_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
+def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
     """Compute the requests of a Workload: those of its admission, or else of its pod sets. Raises QuantityError."""
     if workload.admission is not None:
         pod_sets = _sum_admission(workload, workload.admission, gates)

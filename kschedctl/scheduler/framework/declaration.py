@@ -135,21 +135,29 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
 
     if TYPE_CHECKING:  # lets type checkers compare the state that one extension point returns with what others accept
 
-        def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]: ...
+        def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
+            """Examine the pod before nodes are filtered, and return the state for `filter`."""
 
-        def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]: ...
+        def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
+            """Yield the rejections of nodes that cannot run the pod."""
 
-        def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ScoreState]: ...
+        def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ScoreState]:
+            """Return the state for scoring the feasible rows (F,)."""
 
-        def score(self, info: PodInfo, view: Fork, state: ScoreState | None, rows: Rows) -> Scores: ...
+        def score(self, info: PodInfo, view: Fork, state: ScoreState | None, rows: Rows) -> Scores:
+            """Return the raw scores (F,) of the feasible rows."""
 
-        def normalize(self, state: ScoreState | None, scores: Scores) -> Scores: ...
+        def normalize(self, state: ScoreState | None, scores: Scores) -> Scores:
+            """Return the scores (F,) scaled to 0..100."""
 
-        def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes: ...
+        def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes:
+            """Return the objects that change when the pod gets the node at `row`."""
 
-        def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes: ...
+        def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes:
+            """Return the objects as they are assumed between Reserve and PreBind."""
 
-        def reservation(self, info: PodInfo, view: Fork, row: int, state: FilterState | None) -> Reservation: ...
+        def reservation(self, info: PodInfo, view: Fork, row: int, state: FilterState | None) -> Reservation:
+            """Return the objects that would be reserved on the node at `row`."""
 
 
 PluginClass = type[DeclaredPlugin[Any, Any]]
@@ -167,15 +175,17 @@ class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
 
     if TYPE_CHECKING:  # lets type checkers reject a plugin that needs a whole Fork
 
-        def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[FilterState]: ...
+        def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[FilterState]:
+            """Examine the pod before nodes are filtered, and return the state for `filter`."""
 
-        def filter(
-            self, info: PodInfo, view: NodeView, state: FilterState | None, delta: Delta
-        ) -> Iterator[Rejection]: ...
+        def filter(self, info: PodInfo, view: NodeView, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
+            """Yield the rejections of nodes that cannot run the pod."""
 
-        def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ScoreState]: ...
+        def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ScoreState]:
+            """Return the state for scoring the feasible rows (F,)."""
 
-        def score(self, info: PodInfo, view: NodeView, state: ScoreState | None, rows: Rows) -> Scores: ...
+        def score(self, info: PodInfo, view: NodeView, state: ScoreState | None, rows: Rows) -> Scores:
+            """Return the raw scores (F,) of the feasible rows."""
 
 
 class Declaration(msgspec.Struct, frozen=True):

@@ -51,7 +51,8 @@ class RowVerdicts(Protocol):
     """A plugin's Filter answers for any rows. Rows with equal values of all `distinctions` get the same answer."""
 
     @property
-    def distinctions(self) -> Sequence[Distinction]: ...
+    def distinctions(self) -> Sequence[Distinction]:
+        """The topology domains with the values that decide the answer for a node."""
 
     def rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that are rejected."""
@@ -64,13 +65,16 @@ class RowScores(Protocol):
     """
 
     @property
-    def counted(self) -> Bools: ...
+    def counted(self) -> Bools:
+        """A mask (N,) of the nodes whose domains count."""
 
     @property
-    def domains(self) -> Sequence[Ints | Rows]: ...
+    def domains(self) -> Sequence[Ints | Rows]:
+        """The domain (N,) of each node, for each topology key. For hostnames each node is a domain."""
 
     @property
-    def distinctions(self) -> Sequence[Distinction]: ...
+    def distinctions(self) -> Sequence[Distinction]:
+        """The topology domains with the values that decide the raw score of a node."""
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""

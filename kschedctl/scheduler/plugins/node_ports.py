@@ -88,9 +88,8 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes where a requested port conflicts with one in use."""
         requested_ports = require_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
-        used_ports = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         rejected = np.zeros(len(view.nodes), np.bool_)
-        for port in used_ports:
+        for port in view.pods.host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
                 rejected |= _find_nodes_using_port(port, view, delta)
 
@@ -135,7 +134,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 
     Of several hypothetical pod changes on a node, only the last one with the port counts.
     """
-    uses_port = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
+    uses_port = view.memo(("NodePorts", port), lambda: view.pods.with_host_port(lambda used: used == port))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
     relevant = uses_port[delta.info]
     in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # for a node with several changes, numpy keeps the last

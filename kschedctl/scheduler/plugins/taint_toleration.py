@@ -148,6 +148,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         nodes = len(view.nodes)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
+            """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
             taint = untolerated_by_set[taint_set]
             if uninitialized_nodes == nodes:  # the cause of everything else

@@ -35,7 +35,8 @@ class Tied(Protocol):
 
     def __getitem__(self, place: int, /) -> int: ...
 
-    def tolist(self) -> list[int]: ...
+    def tolist(self) -> list[int]:
+        """Return all rows as a list."""
 
 
 class Choice(NamedTuple):

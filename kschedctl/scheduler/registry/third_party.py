@@ -163,6 +163,7 @@ def _load_declaration(point: EntryPoint) -> Declaration:
         return declaration
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
+        """Make the plugin, guarded, or return None if it has no replay. Raises TypeError for undeclared points."""
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
@@ -251,6 +252,7 @@ def _guard(method: Method, failure: str, name: str = "") -> Method:
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
     def call(*arguments: object) -> object:
+        """Call the method with its output on stderr. Raises ThirdPartyError for unexpected errors."""
         try:
             with redirect_stdout(sys.stderr):
                 return method(*arguments)
@@ -275,6 +277,7 @@ def _build_result_check(method: str) -> Method:
     expected_type = RESULT_TYPES[method]
 
     def check(result: object, *_: object) -> object:
+        """Return the valid result. Raises TypeError."""
         if not isinstance(result, expected_type):
             raise TypeError(f"it returned {type(result).__name__}, not {expected_type.__name__}")
         status = getattr(result, "status", result)
@@ -314,6 +317,7 @@ def _build_score_check(argument: int) -> Method:
     """
 
     def check(column: object, *arguments: Any) -> object:
+        """Return the valid scores. Raises TypeError."""
         nodes = len(arguments[argument])
         if not _is_column(column, nodes, "i"):
             raise TypeError(f"it returned {_describe_value(column)}, not one integer for each of {nodes} nodes")

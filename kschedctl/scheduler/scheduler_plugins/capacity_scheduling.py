@@ -95,10 +95,12 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the objects on which the verdicts depend: ElasticQuotas, and budgets for the choice of victims."""
         yield Dependency(KIND, Effect.EITHER)
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod is retried: deleted pods and any change of an ElasticQuota."""
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(KIND, ActionType.ALL)
 

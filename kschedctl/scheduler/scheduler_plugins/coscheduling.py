@@ -147,6 +147,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     @classmethod
     def make(cls, args: CoschedulingArgs, gates: FeatureGates) -> Self:
+        """Build the plugin for the profile's arguments and the version of kube-scheduler."""
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:

@@ -86,6 +86,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 
     @classmethod
     def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self:
+        """Build the plugin for the profile's arguments."""
         return cls(args)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:

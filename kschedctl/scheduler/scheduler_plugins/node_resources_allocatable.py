@@ -67,6 +67,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: NodeResourcesAllocatableArgs, gates: FeatureGates) -> Self:
+        """Build the plugin for the profile's arguments."""
         return cls(args)
 
     def score(self, info: PodInfo, view: NodeView, state: None, rows: Rows) -> Scores:

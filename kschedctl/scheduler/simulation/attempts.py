@@ -69,6 +69,7 @@ class Attempts(PodsOnNodes):
 
     @preemption.setter
     def preemption(self, preemption: bool) -> None:
+        """Allow or forbid preemption."""
         self.search.preemption = preemption
 
     def sort_for_queue(self, positions: Iterable[Position]) -> list[Position]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kschedctl.api.arrays import Ints, Rows, Scores
+from kschedctl.api.arrays import Bools, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.trail import Trail
 
@@ -21,9 +21,12 @@ SORTED_ROWS = 256
 SMALL_COUNT = 8
 """Up to this many rows are updated one by one, and up to this many lists are searched without merging them."""
 
+NO_SCORE = np.iinfo(np.int64).min
+"""A score that no row has."""
+
 
 class TiedRows:
-    """The rows of several ascending lists as one ascending sequence, valid until pods move. Its length stays valid."""
+    """The rows of a few ascending lists as one ascending sequence, valid until pods move. Its length stays valid."""
 
     def __init__(self, lists: Sequence[array[int]]) -> None:
         self._lists = lists
@@ -36,8 +39,6 @@ class TiedRows:
         """Return the row at this place in ascending order."""
         if len(self._lists) == 1:
             return self._lists[0][place]
-        if len(self._lists) > SMALL_COUNT:
-            return int(np.partition(self.unordered(), place)[place])
         return self._find_row_at(place)
 
     def tolist(self) -> list[int]:
@@ -117,8 +118,13 @@ class RankedGroups:
         """The groups that have a feasible row."""
         return self.count[: len(self._lists)].nonzero()[0]
 
-    def get_best_rows(self, groups: Rows) -> TiedRows:
-        """Return the rows of the highest score in each of these groups."""
+    def get_best_rows(self, groups: Rows) -> Rows | TiedRows:
+        """Return the rows of the highest score in each of these feasible groups, in ascending order."""
+        if len(groups) > SMALL_COUNT:
+            top = np.full(len(self), NO_SCORE)
+            top[groups] = self.top[groups]
+            is_best: Bools = self.score == top.take(self.group)
+            return is_best.nonzero()[0]
         tops = self.top[groups].tolist()
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 

@@ -1,4 +1,4 @@
-"""What API servers accepted is not refused: a false refusal is worse than a miss."""
+"""Check that nothing an API server accepted is rejected: a false rejection is worse than a miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server says of budgets, classes, claims and autoscalers, in its words."""
+"""Check the API server's messages about PDBs, classes, claims and autoscalers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server says of a pod, in the words of pkg/apis/core/validation/validation.go (v1.36)."""
+"""Check the API server's messages about pods (pkg/apis/core/validation/validation.go, v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server says of requests, limits, claims of containers, and of volumes."""
+"""Check the API server's messages about requests, limits, claims of containers, and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real fields never warn, misspelt ones do."""
+"""Check that misspelt fields cause warnings and real fields never do."""
 
 from __future__ import annotations
 

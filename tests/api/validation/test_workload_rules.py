@@ -1,4 +1,4 @@
-"""What the API server says of what holds the template of pods."""
+"""Check the API server's messages about objects with a pod template."""
 
 from __future__ import annotations
 

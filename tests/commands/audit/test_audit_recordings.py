@@ -1,4 +1,4 @@
-"""An audit of the pods that a real control plane (v1.36) left Pending: each waits for what its name says."""
+"""Check that an audit finds the cause in the name of each pod that a real control plane (v1.36) left Pending."""
 
 from __future__ import annotations
 

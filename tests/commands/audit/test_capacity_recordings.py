@@ -1,4 +1,4 @@
-"""Packing and races of a cluster that a real control plane (v1.36) ran: twelve nodes, their workers full of cpu."""
+"""Check packing and races of a recorded cluster (v1.36): twelve nodes whose workers have no CPU left."""
 
 from __future__ import annotations
 

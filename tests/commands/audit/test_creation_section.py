@@ -1,4 +1,4 @@
-"""The section of an audit about pods that nobody could create."""
+"""Check the audit's section about pods that could not be created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts about kube-scheduler's metrics: each fault planted by itself is found, and a sound text is sound."""
+"""Check that each planted fault in kube-scheduler's metrics is found, and none in healthy metrics."""
 
 from __future__ import annotations
 

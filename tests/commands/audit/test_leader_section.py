@@ -1,4 +1,4 @@
-"""Who schedules: leases that are renewed or not, elections, names that nobody serves, instances that do not agree."""
+"""Check findings about leases, elections, unserved scheduler names and instances with different settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits is told apart by its cause: each fault is planted, and not found where it is not."""
+"""Check that pending pods are grouped by cause: each cause is found where planted, and only there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods where the rules would not put them: each fault planted and not, and the replay against one pod at a time."""
+"""Check findings about placed pods that violate rules, and the replay against one pod at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles equal Prometheus' own: the cases and results are those of its promql tests, or worked by hand here."""
+"""Compare quantiles with the cases of Prometheus' own promql tests, and with values by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where pending pods are in the queue, what wakes them, and which should have been woken since an earlier time."""
+"""Check where pending pods are in the queue, what wakes them, and which should have been woken already."""
 
 from __future__ import annotations
 

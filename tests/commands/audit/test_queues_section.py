@@ -1,4 +1,4 @@
-"""Section "queues": what waits in Kueue, which queues and flavors do nothing, and what has quota but no nodes."""
+"""Check the section `queues`: Workloads waiting in Kueue, idle queues and flavors, and admitted jobs without nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation against its definition: at each decision every cache is counted anew from what has happened so far."""
+"""Compare the race simulation with its definition, recomputing every cache at each decision."""
 
 from __future__ import annotations
 

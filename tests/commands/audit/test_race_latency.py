@@ -1,4 +1,4 @@
-"""Distributions of times: what they say of themselves is what they draw, and how options name them."""
+"""Check latency distributions: their stated parameters, their samples and their names in options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation of races, against arithmetic by hand: single pods at given times, and the binomial distribution."""
+"""Compare the race simulation with arithmetic by hand: single pods at given times, and the binomial distribution."""
 
 from __future__ import annotations
 

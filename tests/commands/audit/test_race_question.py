@@ -1,4 +1,4 @@
-"""What is compared: as asked for, else as the cluster tells of itself; and what comes of it, cell by cell."""
+"""Check which settings are compared, by options or by the cluster's own, and each cell of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit's section about races: two schedulers on the same nodes, late kubelets, and clusters with neither."""
+"""Check the audit's section about races: two schedulers on the same nodes, late kubelets, and neither."""
 
 from __future__ import annotations
 

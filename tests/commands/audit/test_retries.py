@@ -1,4 +1,4 @@
-"""``explain`` says of a pod that fits now what ``audit`` says of it: that it is overdue, crowded out, or about to come.
+"""Check that ``explain`` and ``audit`` agree on a pod that fits now: overdue, crowded out, or about to be retried.
 
 Upstream: a refused pod is tried again after five minutes, checked every 30 seconds, and a back-off of ten seconds at
 most (flushUnschedulableEntitiesLeftover in pkg/scheduler/backend/queue/scheduling_queue.go, v1.36): 340 seconds.

@@ -1,4 +1,4 @@
-"""What sampling costs where that can be worked out by hand: one node of many is better than all others."""
+"""Check the cost of node sampling on clusters where one node is better than all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where workloads are, and what their constraints promise: faults planted and not, arithmetic by hand, and replays."""
+"""Check workloads against their topology constraints: planted faults, arithmetic by hand, and replays."""
 
 from __future__ import annotations
 

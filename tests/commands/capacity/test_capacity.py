@@ -1,4 +1,4 @@
-"""`capacity`: how many more fit, where, what stops the next one; several shapes, claims of their own, limits."""
+"""Check `capacity`: how many pods fit, where, and what stops the next one, with several shapes, claims and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consolidate`: as many nodes as a naive loop of drains, and what has to hold afterwards; expected values by hand."""
+"""Compare `consolidate` with a naive loop of drains, and check what must hold afterwards; expected values by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each step of a plan of `consolidate`, replayed from scratch: every move is one full cycle on a cluster of its own.
+"""Replay each step of a `consolidate` plan from scratch, one full cycle per move.
 
 The manifests are carried along by hand: the node cordoned, one pod deleted as its budget allows, its successor placed.
 """

@@ -1,4 +1,4 @@
-"""Drains that share a simulation: each decides as it does by itself, and one that fails leaves nothing behind.
+"""Check that drains that share a simulation decide as if alone, and that a failed drain leaves no traces.
 
 By themselves they are run on clusters that are cordoned for them, none of which knows of another.
 """

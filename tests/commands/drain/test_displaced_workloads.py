@@ -1,4 +1,4 @@
-"""`drain` says which Workloads of Kueue keep their quota, and which successors have to be admitted again."""
+"""Check which Workloads of Kueue keep their quota after `drain`, and which have to be admitted again."""
 
 from __future__ import annotations
 

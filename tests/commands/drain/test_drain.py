@@ -1,4 +1,4 @@
-"""`drain`: who moves where, what budgets hold back, who stays and who is lost."""
+"""Check where `drain` moves pods, what PDBs block, and which pods stay or are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod with spec.nodeName whose claim waits for the scheduler to choose a node."""
+"""Check a pod with spec.nodeName whose claim waits for the scheduler to choose a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod that the cluster has is explained without the modules that create and admit pods."""
+"""Check that explaining an existing pod does not load the modules that create and admit pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers with extenders, and what is said where nobody asked them."""
+"""Check answers with extenders, and the notes if extenders were not called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind a refusal is in the document as numbers and names too, beside the words."""
+"""Check that the numbers and names behind a rejection are in the document beside the sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs of scheduler-plugins, Volcano and Kueue: quorum, who is missing, and whether all fit at once, by hand."""
+"""Check gangs of scheduler-plugins, Volcano and Kueue: quorum, missing pods, and whether all fit at once, by hand."""
 
 from __future__ import annotations
 

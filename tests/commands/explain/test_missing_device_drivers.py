@@ -1,4 +1,4 @@
-"""Advice on a DRA driver that publishes no devices."""
+"""Check the advice on a DRA driver that publishes no devices."""
 
 from __future__ import annotations
 

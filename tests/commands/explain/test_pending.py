@@ -1,4 +1,4 @@
-"""Pending pods that wait for the same reasons are one group."""
+"""Check that pods pending for the same reasons form one group."""
 
 from __future__ import annotations
 

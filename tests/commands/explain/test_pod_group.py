@@ -1,4 +1,4 @@
-"""The explanation of a pod of a group: quorum, who is missing or blocks, and where the group was tried."""
+"""Check the explanation of a pod of a group: quorum, missing and blocking pods, and the attempts for the group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would be bound, provisioned and allocated, on clusters small enough to see it."""
+"""Check what would be bound, provisioned and allocated, on very small clusters."""
 
 from __future__ import annotations
 

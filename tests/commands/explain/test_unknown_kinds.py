@@ -1,4 +1,4 @@
-"""A kind that was not read: the answer is the one that would be given with it, or says that it leans on it."""
+"""Check that an answer without a kind equals the answer with it, or says that it depends on it."""
 
 from __future__ import annotations
 

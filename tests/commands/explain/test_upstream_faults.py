@@ -1,4 +1,4 @@
-"""Where a fault of kube-scheduler's own decides an answer, the answer says so; and says nothing where it does not."""
+"""Check that answers name a bug of kube-scheduler exactly if the bug decides the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an explanation says of a node is exact, in one unit, and names what the pod asks for."""
+"""Check that facts about a node are exact, use one unit, and name what the pod requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`failures`: what is lost with nodes, zones and pools, the ranking, and the same answers from other processes."""
+"""Check what `failures` reports lost with nodes, zones and pools, the ranking, and equal answers from workers."""
 
 from __future__ import annotations
 

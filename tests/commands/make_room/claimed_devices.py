@@ -1,4 +1,4 @@
-"""Nodes with devices, and pods that claim some, as short as can be."""
+"""Short nodes with devices, and pods that claim some."""
 
 from __future__ import annotations
 

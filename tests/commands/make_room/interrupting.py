@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a search."""
+"""Press Ctrl-C in the middle of a search."""
 
 from __future__ import annotations
 

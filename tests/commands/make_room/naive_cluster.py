@@ -1,4 +1,4 @@
-"""Small random clusters with pods that wait for room, and all plans for them, looked at one by one."""
+"""Small random clusters with pods that wait for room, and a naive search through all plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make-room` against all sequences of up to three moves, each step replayed from scratch, on small random clusters.
+"""Compare `make-room` with all sequences of up to three moves on small random clusters, replayed from scratch.
 
 Pods that wait are tried at each step, before the pod that is made again and after it.
 

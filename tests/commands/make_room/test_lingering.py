@@ -1,4 +1,4 @@
-"""Where an evicted pod may still be there while the one in its place is scheduled; expected values by hand.
+"""Check plans in which an evicted pod still terminates while its successor is scheduled; expected values by hand.
 
 n1 (zone a) has to be emptied of r. n2 (zone a) is empty, and n3 (zone b) has a pod of 1 cpu, so that r goes to n2 as
 LeastAllocated has it, but to n3 while one of its own terminates in zone a and it would not have one beside it there.

@@ -1,4 +1,4 @@
-"""`make-room`: fewest moves, what may not move, and what is said where nothing helps; expected values by hand."""
+"""Check that `make-room` finds the fewest moves, respects what must not move, and explains failure; values by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies for a pod in a cluster without nodes are looked for without an exception."""
+"""Check that fixes for a pod in a cluster without nodes are searched without an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans typed as they are printed, on a control plane with its controllers and its scheduler at work in between."""
+"""Type printed plans on a control plane whose controllers and scheduler run in between."""
 
 from __future__ import annotations
 

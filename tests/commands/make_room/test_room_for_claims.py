@@ -1,4 +1,4 @@
-"""Devices of claims that are spread over nodes: named, and mended by moves; expected values by hand."""
+"""Check that devices scattered over nodes are named and gathered by moves; expected values by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every step of every plan of `make-room`, replayed from scratch on a cluster made anew.
+"""Replay every step of every `make-room` plan from scratch on a new cluster.
 
 Each eviction is within its budget, the pod comes to one of the nodes that are best then, and nobody is without a node
 but those that waited.

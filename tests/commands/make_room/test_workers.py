@@ -1,4 +1,4 @@
-"""`make-room` with several workers finds what one finds; interrupted, it tells what it has."""
+"""Check that `make-room` with several workers finds the same plans, and reports its best ones if interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies as their report tells them, each applied to the documents and tried."""
+"""Apply each reported fix to the documents and try it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of the namespace ``d`` for pods that claim volumes or devices, as short as can be."""
+"""Short documents of the namespace ``d`` for pods that claim volumes or devices."""
 
 from __future__ import annotations
 

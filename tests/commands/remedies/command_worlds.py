@@ -1,4 +1,4 @@
-"""Clusters in which remedies of every kind are made: recorded, shown, of other tests, with workloads of all kinds."""
+"""Clusters for which fixes of every kind are made: recorded, documented, and with workloads of all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator who makes a remedy on a control plane: types its commands, or has done what only systems do."""
+"""A simulated operator who carries out a fix on a control plane, by its commands if it has any."""
 
 from __future__ import annotations
 

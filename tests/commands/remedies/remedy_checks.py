@@ -1,4 +1,4 @@
-"""What holds of the remedies that are found, checked by applying them to the documents and by brute force."""
+"""Checks of fixes: apply them to the documents, and compare with brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random small clusters with a pod that fits nowhere, one family for each thing that may stand against it.
+"""Small random clusters with an unschedulable pod, one family for each obstacle.
 
 Documents are as users write them: requests defaulted from limits, fields left out, lists empty.
 """

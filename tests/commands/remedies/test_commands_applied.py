@@ -1,4 +1,4 @@
-"""Every kind of remedy made with its own commands on a control plane that refuses what is immutable and rolls out."""
+"""Run the commands of every kind of fix on a control plane that rejects immutable changes and rolls out templates."""
 
 from __future__ import annotations
 

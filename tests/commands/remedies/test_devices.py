@@ -1,4 +1,4 @@
-"""Remedies for devices: each is applied to the documents, these are read afresh, and the pod fits."""
+"""Check fixes for devices: apply each to the documents, read them again, and schedule the pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies stand in the order in which an experienced operator would try them: ``operators_order.yaml``."""
+"""Check that fixes come in the order of an experienced operator: ``operators_order.yaml``."""
 
 from __future__ import annotations
 

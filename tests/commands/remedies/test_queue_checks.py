@@ -1,4 +1,4 @@
-"""Fixes of pods in random clusters hold while all other pods wait, and runs of few pods say what runs of all say."""
+"""Check that fixes hold while all other pods wait, and that fixes for a few pods equal those for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`remedies` has the fixes of Workloads that wait in Kueue, and of jobs that Kueue would not admit."""
+"""Check `remedies` for Workloads that wait in Kueue and for jobs that Kueue would not admit."""
 
 from __future__ import annotations
 

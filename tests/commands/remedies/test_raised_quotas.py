@@ -1,4 +1,4 @@
-"""ElasticQuotas that stand in a pod's way are raised by no more than it needs, and it is tried again."""
+"""Check that ElasticQuotas are raised by exactly what a pod needs, and that the fix is replayed."""
 
 from __future__ import annotations
 

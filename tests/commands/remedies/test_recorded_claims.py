@@ -1,4 +1,4 @@
-"""Pods of a real control plane that wait for volumes or devices: what undoes the cause is among the first three."""
+"""Check that the fix for the cause is among the first three, for recorded pods waiting for volumes or devices."""
 
 from __future__ import annotations
 

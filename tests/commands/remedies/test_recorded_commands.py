@@ -1,4 +1,4 @@
-"""Commands for the 73 waiting pods of a recorded cluster, all run on a control plane that refuses what a real one does.
+"""Run the commands for 73 waiting pods of a recorded cluster on a control plane with the API server's rules.
 
 On the real cluster four of 67 commands were refused (``spec.nfs.path: FILL-IN``), a claim's volume was on a node that
 did not exist yet, and a selector that comes from a RuntimeClass was dropped from the pod, where admission put it back.
@@ -109,7 +109,8 @@ def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
     replacing = [remedy for remedy in told.remedies if any("replace --force" in c for c in remedy.commands)]
     assert replacing
     for remedy in replacing:
-        assert "Job batch/crunch is deleted and created again" in (remedy.weakens or "")
+        assert "Job batch/crunch is deleted and recreated, and so are its" in (remedy.weakens or "")
+        assert "8 of them on nodes" in (remedy.weakens or "")
 
 
 def test_a_pod_is_moved_by_the_eviction_api() -> None:

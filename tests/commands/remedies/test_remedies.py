@@ -1,4 +1,4 @@
-"""The document of remedies: what is found, in which order, and that anybody who applies it sees the pod schedule."""
+"""Check which fixes are found, their order, and that applying each lets the pod schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies on random clusters: each helps when it is applied to the documents, no change is too many, none is missed.
+"""Check on random clusters that each fix works when applied, changes no more than needed, and that none is missed.
 
 Drawn by seed, as a cluster has too many parts to draw each one; ``world(family, seed)`` is it again.
 """

@@ -1,4 +1,4 @@
-"""Many pods: which changes are chosen, for how many they are good, and that anybody who applies them sees that."""
+"""Check which fixes are chosen for many pods, how many pods each helps, and that applying them confirms it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not offered although the scheduler would be content, and what comes before it."""
+"""Check that fixes that do harm are not offered, and which alternatives come first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found for one thing that stands in the way of a pod: the change that undoes it, by its sentence."""
+"""Check the fix for each single obstacle of a pod, by its sentence."""
 
 from __future__ import annotations
 

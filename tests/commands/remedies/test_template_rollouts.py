@@ -1,4 +1,4 @@
-"""A changed template is the rollout of its whole workload: refused where it does harm, else told with what it does."""
+"""Check that a template change is verified as a rollout: rejected if it does harm, else shown with its effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies where other pods, or a node's limit, stand against a volume."""
+"""Check fixes if other pods or a node's limit keep a volume from being attached."""
 
 from __future__ import annotations
 

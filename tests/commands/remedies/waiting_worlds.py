@@ -1,4 +1,4 @@
-"""Random small clusters in which many pods wait, as documents: little room, taints, cordons, all sorts of wishes."""
+"""Small random clusters, as documents, in which many pods wait for various reasons."""
 
 from __future__ import annotations
 

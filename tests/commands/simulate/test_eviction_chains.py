@@ -1,4 +1,4 @@
-"""Evicted pods come back: their replacements preempt in turn, take other nodes, or take their own node again."""
+"""Check replacements of evicted pods that preempt in turn, take other nodes, or return to their node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real rollouts followed: what the replay makes of where pods went, by arithmetic done by hand."""
+"""Check the comparison of real rollouts with the replay, with arithmetic by hand."""
 
 from __future__ import annotations
 

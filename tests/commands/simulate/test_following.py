@@ -1,4 +1,4 @@
-"""Following: where pods go when one is tried after the other, and what becomes of those that fit nowhere."""
+"""Check the placement of pods one after the other, and what happens to those that fit nowhere."""
 
 from __future__ import annotations
 

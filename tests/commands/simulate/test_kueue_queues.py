@@ -1,4 +1,4 @@
-"""`simulate` lets Kueue admit a new job before kube-scheduler places its pods."""
+"""Check that `simulate` lets Kueue admit a new job before kube-scheduler places its pods."""
 
 from __future__ import annotations
 

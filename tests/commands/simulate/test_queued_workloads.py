@@ -1,4 +1,4 @@
-"""`simulate` starts the pods of the jobs and Workloads that Kueue admits."""
+"""Check that `simulate` starts the pods of the jobs and Workloads that Kueue admits."""
 
 from __future__ import annotations
 

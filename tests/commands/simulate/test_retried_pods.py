@@ -1,4 +1,4 @@
-"""Where pods wait in the end of a simulation, and which of them were tried again after what."""
+"""Check where pods wait at the end of a simulation, and which events caused retries."""
 
 from __future__ import annotations
 

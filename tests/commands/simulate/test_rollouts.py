@@ -1,4 +1,5 @@
-"""Workloads that exist: what stays, goes and comes, and how far a rollout gets. By the rules of their controllers."""
+"""Check rollouts of existing workloads by the rules of their controllers: which pods stay, go and come, and how far it
+gets."""
 
 from __future__ import annotations
 

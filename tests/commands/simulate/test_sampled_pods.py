@@ -1,4 +1,4 @@
-"""Which nodes are looked at for one pod after another, where the cases of kube-scheduler's own do not show it."""
+"""Check which nodes are sampled for successive pods, beyond the golden cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate`: what controllers make, the queue, preemption, rollouts, and runs with several seeds."""
+"""Check `simulate`: created pods, the queue, preemption, rollouts, and runs with several seeds."""
 
 from __future__ import annotations
 

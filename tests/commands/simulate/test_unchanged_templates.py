@@ -1,4 +1,4 @@
-"""Manifests whose pod template did not change: only the number of pods does, whatever admission made of the pods."""
+"""Check that applying an unchanged pod template changes only the number of pods, whatever admission added."""
 
 from __future__ import annotations
 

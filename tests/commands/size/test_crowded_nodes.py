@@ -1,4 +1,4 @@
-"""Nodes that some pods need and others fill: what is told is what a replay shows, and what is proposed leaves room."""
+"""Check nodes that some pods need and others fill: a replay confirms each report, and proposals leave room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes for all workloads: counted by hand, and what holds for random clusters."""
+"""Check the nodes that all workloads need, counted by hand, and properties on random clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds, and the search between them: against all sets and all ways to fill nodes, of programs that are small."""
+"""Compare bounds and search with all node sets and all fillings of small programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools now and with the nodes of the best set, counted by hand; and how the answer looks."""
+"""Check pools before and after the best node set, counted by hand, and the answer's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes where volumes are, nodes that pools launch, and pods after the steps of a scenario: counted by hand."""
+"""Check nodes for volumes in zones, nodes launched by pools, and pods after scenario steps, counted by hand."""
 
 from __future__ import annotations
 

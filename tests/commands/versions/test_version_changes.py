@@ -1,4 +1,4 @@
-"""`versions`: that the table lacks nothing, and what it says of a few changes that upstream's change log tells too."""
+"""Check that the table of `versions` is complete, and a few rows against upstream's change log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would wake a pod, what wakes many, and what lay between two moments."""
+"""Check which events would wake a pod, which wake many, and which happened between two moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wakes a pod that Coscheduling binds with others only, by hand.
+"""Check by hand what wakes a pod that Coscheduling binds only together with others.
 
 Upstream: EventsToRegister in pkg/coscheduling/coscheduling.go of scheduler-plugins: Pod Add, PodGroup Add and Update,
 without hints.

@@ -1,4 +1,4 @@
-"""What is said first of a pending pod is its cause: what keeps it from the nodes that it could get at all."""
+"""Check that the first cause of a pending pod is what keeps it off the nodes it could use at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`whatif --compare-version`: where the pods go, what is said of them, and where those that run would go."""
+"""Check `whatif --compare-version`: placements and messages of pending pods, and new placements of running ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios with amounts beyond int64: refused in one line, or taken as upstream's arithmetic takes them."""
+"""Check scenarios with amounts beyond int64: rejected in one line, or computed as upstream does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`whatif --compare-version`: which change of a version is behind each difference."""
+"""Check that `whatif --compare-version` names the change behind each difference."""
 
 from __future__ import annotations
 

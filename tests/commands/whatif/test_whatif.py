@@ -1,4 +1,4 @@
-"""`whatif`: every kind of step, the difference that it makes, and errors that name the step."""
+"""Check every kind of `whatif` step, its effect, and errors that name the step."""
 
 from __future__ import annotations
 

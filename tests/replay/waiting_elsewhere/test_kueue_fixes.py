@@ -1,4 +1,4 @@
-"""Each fix for a Workload that waits in Kueue admits the Workload once its commands ran, and names whom it harms."""
+"""Check that each fix for a Workload waiting in Kueue admits it after its commands ran, and names whom it harms."""
 
 from __future__ import annotations
 

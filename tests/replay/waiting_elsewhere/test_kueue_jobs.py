@@ -1,4 +1,4 @@
-"""A Job with a queue label and without a Workload is reported with what Kueue would do with it."""
+"""Check the report on a Job with a queue label but without a Workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A waiting Workload of Kueue is reported with what a replay does with it, and with where its pods would go."""
+"""Check the report on a waiting Workload of Kueue: its replayed admission and the nodes of its pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits before kube-scheduler sees a pod of it; expected values by arithmetic from the objects."""
+"""Check what waits before kube-scheduler sees its pods, with values computed from the objects."""
 
 from __future__ import annotations
 

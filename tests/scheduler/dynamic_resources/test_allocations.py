@@ -1,4 +1,4 @@
-"""What would be allocated on each node, against kube-scheduler's own allocations in the golden cases."""
+"""Compare allocations on each node with kube-scheduler's in the golden cases."""
 
 from __future__ import annotations
 

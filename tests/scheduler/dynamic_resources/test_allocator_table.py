@@ -1,4 +1,4 @@
-"""The structured allocator against upstream's own table (structured/internal/allocatortesting; v1.36)."""
+"""Check the structured allocator against upstream's own table (structured/internal/allocatortesting; v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a share of a device takes of its capacities: what is requested, else all; a policy may round it up.
+"""Check how much capacity a share of a device consumes: the request, or all of it, rounded up by a policy.
 
 Upstream's tables of 1.37: structured/internal/incubating/consumable_capacity_test.go, transcribed.
 """

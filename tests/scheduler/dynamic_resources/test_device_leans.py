@@ -1,4 +1,4 @@
-"""Which kinds the answers about a pod's devices lean on."""
+"""Check on which kinds the answers about a pod's devices depend."""
 
 from __future__ import annotations
 

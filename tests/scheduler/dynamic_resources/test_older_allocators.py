@@ -1,4 +1,4 @@
-"""Devices as kube-schedulers before 1.36 give them: each search is short enough to be followed by hand."""
+"""Check the allocators before 1.36 with searches short enough to follow by hand."""
 
 from __future__ import annotations
 

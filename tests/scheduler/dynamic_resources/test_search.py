@@ -1,4 +1,4 @@
-"""The search against brute force, and nodes that are searched together against each by itself."""
+"""Compare the search with brute force, and nodes searched together with each node alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a search for devices may take: upstream's steps are counted by hand or in a naive loop.
+"""Check the limit on a search for devices: upstream's steps are counted by hand or in a naive loop.
 
 Upstream: allocateOne in structured/internal/incubating/allocator_incubating.go, Filter in
 plugins/dynamicresources/dynamicresources.go (v1.34 to v1.36).

@@ -1,4 +1,4 @@
-"""DeviceTaintRules as the versions apply them: applyPatches in resourceslice/tracker/tracker.go of v1.33 to v1.36."""
+"""Check DeviceTaintRules by version: applyPatches in resourceslice/tracker/tracker.go of v1.33 to v1.36."""
 
 from __future__ import annotations
 

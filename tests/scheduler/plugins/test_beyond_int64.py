@@ -1,4 +1,4 @@
-"""Amounts near and beyond 64 bits: what Go's int64 makes of them decides.
+"""Check amounts near and beyond 64 bits, which Go's int64 arithmetic wraps.
 
 Upstream: ScaledValue in apimachinery/pkg/api/resource/quantity.go, fitsRequest in noderesources/fit.go, Resource.Add in
 pkg/scheduler/framework/types.go, leastRequestedScore in noderesources/least_allocated.go (v1.36).

@@ -1,4 +1,4 @@
-"""Rings: groups that share pods and wait for each other, pods that demand each other's company, owners of each other.
+"""Check cyclic dependencies: groups that share pods, pods with mutual affinity, and owners of each other.
 
 No PodGroup names another one (scheduling.k8s.io/v1alpha2), nor does one of scheduler-plugins or Volcano: rings come of
 pods that are of two groups. What the scheduler makes of them is read off podGroupSchedulingDefaultAlgorithm (v1.36) and

@@ -1,4 +1,4 @@
-"""Workload-aware preemption against a naive loop that asks for each pod by itself where it would go.
+"""Compare workload-aware preemption with a naive loop over single pods.
 
 Upstream: selectVictimsOnDomain in pkg/scheduler/framework/preemption/podgrouppreemption.go (v1.36).
 """

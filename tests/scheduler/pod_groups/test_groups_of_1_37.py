@@ -1,4 +1,4 @@
-"""Groups of pods in 1.37, whose source was read in part: upstream's own tables by name, and its rules one by one.
+"""Check pod groups of 1.37, whose source was read in part: upstream's own tables by name, and its rules one by one.
 
 Upstream: plugins/gangscheduling/gangscheduling_test.go and pkg/scheduler/algorithm_podgroup_test.go, transcribed; the
 algorithm's table is of a later commit, with the names and results of 1.37. Of the hints with gate CompositePodGroup

@@ -1,4 +1,4 @@
-"""Groups of groups in 1.37: upstream's integration tests by name, and its rules one by one.
+"""Check groups of groups in 1.37: upstream's integration tests by name, and its rules one by one.
 
 Upstream: test/integration/scheduler/podgroup (TestCPG...), pkg/scheduler/schedule_one_podgroup.go and
 pkg/scheduler/framework/preemption/types.go. Where those tests are older than the rule that pods have the priority of

@@ -1,4 +1,4 @@
-"""What plugins add to the score of a placement: at least 0, at most 100, times their weight."""
+"""Check that plugins' scores of a placement are between 0 and 100, times their weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By what a pod is known whose victims are being evicted."""
+"""Check how a pod is identified while its victims are being evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod groups in the scheduling queue: a part of a gang is never bound, and what is bound fits."""
+"""Check pod groups in the scheduling queue: no part of a gang is bound alone, and bound pods fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulation places a pod group as a whole or leaves it, whatever the cluster: no part of a gang is ever placed."""
+"""Check that a simulation places a pod group as a whole or not at all."""
 
 from __future__ import annotations
 

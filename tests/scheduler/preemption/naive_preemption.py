@@ -1,4 +1,4 @@
-"""Preemption on one node in plain loops: what the lockstep dry run over all nodes must agree with.
+"""Preemption on one node in plain loops, the reference for the dry run over all nodes.
 
 Upstream: SelectVictimsOnNode and filterPodsWithPDBViolation in plugins/defaultpreemption/default_preemption.go,
 MoreImportantPod in pkg/scheduler/util/utils.go (v1.36).

@@ -1,4 +1,4 @@
-"""Would a higher priority help a pod, and whom would it evict: `explain` with another priority or class."""
+"""Check whether a higher priority would help a pod, and whom it would preempt."""
 
 from __future__ import annotations
 

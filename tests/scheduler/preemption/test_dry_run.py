@@ -1,4 +1,4 @@
-"""The dry run on all nodes at once equals one that replays node by node on changed clusters."""
+"""Compare the dry run on all nodes at once with replays of changed clusters node by node."""
 
 from __future__ import annotations
 

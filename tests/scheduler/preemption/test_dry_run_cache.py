@@ -1,4 +1,4 @@
-"""What dry runs of preemption keep for the next pod alike is what a dry run on all nodes comes to, whatever moved."""
+"""Check that cached dry-run results equal a dry run on all nodes after any moves."""
 
 from __future__ import annotations
 

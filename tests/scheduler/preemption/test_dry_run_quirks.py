@@ -1,4 +1,4 @@
-"""What a fresh look at a changed cluster would not show: how host ports and spreading keep their books in a dry run.
+"""Check how host ports and topology spread keep their state during a dry run.
 
 Host ports are a set: of two pods that hold one port, the first to go frees it. Spreading leaves terminating pods out
 when it counts, and pods under an empty selector, but not when a pod comes or goes. So here both are kept in plain

@@ -1,4 +1,4 @@
-"""How many candidates preemption keeps, and what an error in its dry run does.
+"""Check how many candidates preemption keeps, and errors in its dry run.
 
 Upstream: calculateNumCandidates in plugins/defaultpreemption, newCandidateList in preemption/preemption.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""Small objects, what may happen to them, and what ``wakes`` says of pod d/p then."""
+"""Small objects, events that may happen to them, and the answers of ``wakes`` for pod d/p."""
 
 from __future__ import annotations
 

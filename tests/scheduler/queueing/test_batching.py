@@ -1,4 +1,5 @@
-"""Opportunistic batching: which pods count as alike, and when the next node of an earlier pod is taken."""
+"""Check opportunistic batching: which pods have equal signatures, and when the next node of an earlier pod is
+reused."""
 
 from __future__ import annotations
 

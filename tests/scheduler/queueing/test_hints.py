@@ -1,4 +1,4 @@
-"""What plugins say to events, where the cases of kube-scheduler's own do not show it: versions, and finer points."""
+"""Check queueing hints beyond the golden cases: versions and special cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queueing hints of 1.30 and 1.31, where a gate switches them on.
+"""Check the queueing hints of 1.30 and 1.31, where a gate enables them.
 
 By EventsToRegister and the hints of each plugin, eventhandlers.go and internal/queue/scheduling_queue.go (v1.30.14,
 v1.31.14): what is expected is read off there by hand.

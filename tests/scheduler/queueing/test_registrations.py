@@ -1,4 +1,4 @@
-"""What the plugins of a profile ask for, against what kube-scheduler's own plugins do."""
+"""Compare the events that a profile's plugins register with those of kube-scheduler's own plugins."""
 
 from __future__ import annotations
 

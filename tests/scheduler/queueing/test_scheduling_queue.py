@@ -1,4 +1,4 @@
-"""The scheduling queue by itself: where pods are, in which order they are popped, and what puts them back."""
+"""Check the scheduling queue alone: where pods are, the order of popping, and what puts them back."""
 
 from __future__ import annotations
 

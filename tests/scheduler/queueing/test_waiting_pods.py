@@ -1,4 +1,4 @@
-"""Pods that Permit plugins let wait: they hold nodes until they are allowed, refused, preempted or time is over."""
+"""Check pods that wait at Permit: they hold nodes until allowed, rejected, preempted or timed out."""
 
 from __future__ import annotations
 

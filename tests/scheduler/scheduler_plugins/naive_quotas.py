@@ -1,4 +1,4 @@
-"""CapacityScheduling's preemption on one node in plain loops: what the one over all nodes must agree with.
+"""CapacityScheduling's preemption on one node in plain loops, the reference for all nodes.
 
 Upstream: SelectVictimsOnNode and elasticquota.go in pkg/capacityscheduling of kubernetes-sigs/scheduler-plugins.
 """

@@ -1,4 +1,4 @@
-"""CapacityScheduling of scheduler-plugins: what quotas refuse, in its words, by hand."""
+"""Check which pods CapacityScheduling of scheduler-plugins rejects, and its messages, by hand."""
 
 from __future__ import annotations
 

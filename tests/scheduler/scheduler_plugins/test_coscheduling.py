@@ -1,4 +1,4 @@
-"""Coscheduling of scheduler-plugins: its answers by hand, with the cases of its own tables as facts.
+"""Check Coscheduling of scheduler-plugins by hand and against its own tables.
 
 Upstream: pkg/coscheduling/coscheduling_test.go and pkg/coscheduling/core/core_test.go of scheduler-plugins.
 """

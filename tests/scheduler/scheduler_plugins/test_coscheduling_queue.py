@@ -1,4 +1,4 @@
-"""Coscheduling in the queue: its order, its back-off and who is tried again, with the tables of its own tests.
+"""Check Coscheduling in the queue: order, backoff and retries, against its own tables.
 
 Upstream: TestLess, TestLessAfterScheduleFailure and TestPodGroupBackoffTime in pkg/coscheduling/coscheduling_test.go,
 TestMarkAndClearPodGroupScheduleFailure in pkg/coscheduling/core/core_test.go of scheduler-plugins.

@@ -1,4 +1,4 @@
-"""Coscheduling in simulations: gangs that are left alone, those that wait in vain, and whom their pods preempt.
+"""Check gangs of Coscheduling in simulations: incomplete gangs, gangs that wait in vain, and preempted pods.
 
 By hand, from what pkg/coscheduling of scheduler-plugins does when a pod fits nowhere or leaves its node. That
 simulations do what the queue does is in tests/scheduler/test_simulation_and_queue.py.

@@ -1,4 +1,4 @@
-"""The strategy LeastNUMANodes: upstream's own tables (least_numa_test.go, score_test.go), and a loop like it."""
+"""Check the strategy LeastNUMANodes against upstream's own tables (least_numa_test.go, score_test.go) and a loop."""
 
 from __future__ import annotations
 

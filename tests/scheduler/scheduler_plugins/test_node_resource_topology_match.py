@@ -1,4 +1,4 @@
-"""NodeResourceTopologyMatch of scheduler-plugins: against a loop over NUMA nodes, and by hand."""
+"""Check NodeResourceTopologyMatch of scheduler-plugins against a loop over NUMA nodes, and by hand."""
 
 from __future__ import annotations
 

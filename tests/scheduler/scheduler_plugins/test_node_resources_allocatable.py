@@ -1,4 +1,4 @@
-"""NodeResourcesAllocatable of scheduler-plugins against its formula, node by node, and by hand."""
+"""Check NodeResourcesAllocatable of scheduler-plugins against its formula, node by node."""
 
 from __future__ import annotations
 

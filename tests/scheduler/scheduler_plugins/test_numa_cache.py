@@ -1,4 +1,5 @@
-"""NodeResourceTopologyMatch with a cache: what was placed since is deducted, what nobody read leaves doubts."""
+"""Check NodeResourceTopologyMatch with a cache: later placements are deducted, and unread state makes answers
+conditional."""
 
 from __future__ import annotations
 

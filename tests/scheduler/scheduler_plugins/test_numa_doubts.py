@@ -1,4 +1,4 @@
-"""NodeResourceTopologyMatch with a cache: where no doubt is told, it makes no difference what the cache holds.
+"""Check that unconditional answers of NodeResourceTopologyMatch do not depend on its cache.
 
 From Filter and Score of pkg/noderesourcetopology in scheduler-plugins: pods that are not Guaranteed share cpu and
 memory, so that a NUMA node only has to have some, and all nodes are as good for them; the others are scored by what is

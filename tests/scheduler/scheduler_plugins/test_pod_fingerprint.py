@@ -1,4 +1,4 @@
-"""The fingerprint of pods, against XXH64 as its specification tells it, a byte string after the other."""
+"""Check the fingerprint of pods against XXH64 as its specification defines it."""
 
 from __future__ import annotations
 

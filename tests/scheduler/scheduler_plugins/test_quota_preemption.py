@@ -1,4 +1,4 @@
-"""CapacityScheduling's preemption: upstream's own tables, plain loops over random clusters, and its words by hand."""
+"""Check CapacityScheduling's preemption against upstream's own tables, plain loops, and messages by hand."""
 
 from __future__ import annotations
 

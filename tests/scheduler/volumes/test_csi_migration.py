@@ -1,4 +1,4 @@
-"""In-tree volumes as CSI volumes, by the rules of upstream's translation library (csi-translation-lib; v1.36)."""
+"""Check in-tree volumes as CSI volumes, by the rules of upstream's translation library (csi-translation-lib; v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The binder on all nodes at once equals a loop over nodes, claims and volumes; and its special cases."""
+"""Compare the binder on all nodes at once with a loop over nodes, claims and volumes, and check special cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VolumeRestrictions and NodeVolumeLimits under hypotheses about pods, and the facts that they give."""
+"""Check VolumeRestrictions and NodeVolumeLimits under hypotheses about pods, and their facts."""
 
 from __future__ import annotations
 

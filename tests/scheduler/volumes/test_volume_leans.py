@@ -1,4 +1,4 @@
-"""Which kinds the answers about a pod's volumes lean on."""
+"""Check on which kinds the answers about a pod's volumes depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the volume plugins of older versions did otherwise."""
+"""Check the volume plugins of older versions."""
 
 from __future__ import annotations
 

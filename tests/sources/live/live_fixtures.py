@@ -1,4 +1,4 @@
-"""What tests of a live cluster share: no kubeconfig of whoever runs them, and no waiting."""
+"""Fixtures for tests of a live cluster: no kubeconfig of the user, and no waiting."""
 
 from __future__ import annotations
 

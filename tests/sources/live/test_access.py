@@ -1,4 +1,4 @@
-"""The way in: kubeconfig lists, contexts, credentials, impersonation, TLS, proxies, service accounts."""
+"""Check access to clusters: kubeconfig lists, contexts, credentials, impersonation, TLS, proxies, service accounts."""
 
 from __future__ import annotations
 

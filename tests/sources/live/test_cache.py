@@ -1,4 +1,4 @@
-"""``--cache``: what was read is kept, and the next reading asks for nothing but what changed since."""
+"""Check that ``--cache`` keeps what was read, so that the next reading requests only changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server with every fault there is: a command ends in the time that it was given, with one line and exit code 3."""
+"""Check that a command on a failing server ends in time, with one line and exit code 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live cluster kept current: events, bookmarks, watches that break off or come too late."""
+"""Check that a followed cluster stays current: events, bookmarks, and interrupted or late watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists over loopback, as a real API server sent them, and with every fault that a network can add."""
+"""Check lists over loopback, as a real API server sent them, and with network failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server for agents on a live cluster: what it answers, when it reads again, and what it says of a refusal."""
+"""Check the MCP server on a live cluster: its answers, when it reads again, and denied requests."""
 
 from __future__ import annotations
 

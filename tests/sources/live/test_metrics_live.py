@@ -1,4 +1,4 @@
-"""``kschedctl watch --metrics`` on a live cluster: numbers that follow its changes, for hours, in the same memory."""
+"""Check that ``kschedctl watch --metrics`` follows a live cluster for hours in constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for completion from an API server: one short request with what a kubeconfig holds."""
+"""Check that completion of names takes one short request with the kubeconfig's credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that has some kinds only in versions of the API that came later."""
+"""Check a server that serves some kinds only in newer API versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a live cluster tells of pods that could not be created: which lists that takes, and what one may not read."""
+"""Check which lists reveal pods that could not be created, and missing rights to them."""
 
 from __future__ import annotations
 

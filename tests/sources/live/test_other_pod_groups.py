@@ -1,4 +1,4 @@
-"""PodGroups of other projects have a kind's name in common with Kubernetes' own: every door tells them apart."""
+"""Check that PodGroups of other projects are never taken for Kubernetes' own."""
 
 from __future__ import annotations
 

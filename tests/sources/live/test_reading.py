@@ -1,4 +1,4 @@
-"""A live cluster as one picture: what is asked for, what is missing, what changed meanwhile, how it is scheduled."""
+"""Check the reading of a live cluster: requests, gaps, changes in between, and the scheduler's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole road of a remedy: a live cluster is read, what is printed is typed, and the cluster is read again."""
+"""Check fixes end to end: read a live cluster, run the printed commands, and read it again."""
 
 from __future__ import annotations
 

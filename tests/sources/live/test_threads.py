@@ -1,4 +1,4 @@
-"""The first reading of a process, whose threads decode the same structs at the same time for the first time."""
+"""Check a process' first reading, whose threads decode the same structs at the same time."""
 
 from __future__ import annotations
 

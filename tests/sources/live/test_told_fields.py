@@ -1,4 +1,4 @@
-"""Fields that only a newer API can know are told once, in files and in lists of a server."""
+"""Check that fields of newer API versions are reported once, in files and lists of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a live cluster about what waits elsewhere: API groups are asked for first, then their objects."""
+"""Check that API groups of job queues are requested first, then their objects."""
 
 from __future__ import annotations
 

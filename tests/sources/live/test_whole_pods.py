@@ -1,4 +1,4 @@
-"""Extenders get the pods of a live cluster with what no plugin reads of them: each is read once more."""
+"""Check that extenders get complete pods of a live cluster, each read once more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics over HTTP: GET alone, at the URL that was named, bounded, with credentials where they belong."""
+"""Check metrics over HTTP: only GET, only the given URL, bounded size, and credentials for their host only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a /metrics: what is read of it, and that bad text is told in one line."""
+"""Check the parsing of /metrics, and that invalid text gets one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API: what is asked, and classic and native histograms as it answers them."""
+"""Check queries of Prometheus' HTTP API, with classic and native histograms."""
 
 from __future__ import annotations
 

@@ -197,10 +197,9 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
     own_ports = group.info.host_ports
     if not own_ports:
         return
-    held_ports = view.memo(
-        "ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports}
-    )
-    conflicting_ports = [port for port in held_ports if any(port.conflicts(own_port) for own_port in own_ports)]
+    conflicting_ports = [
+        port for port in view.pods.host_ports if any(port.conflicts(own_port) for own_port in own_ports)
+    ]
     holder_counts = np.zeros(len(view.nodes), np.int64)
     for port in conflicting_ports:
         holder_counts += _count_port_holders(port, view)
@@ -213,9 +212,7 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
 
 def _count_port_holders(port: HostPort, view: Fork) -> Counts:
     """Return the number of pods on each node that hold the port, shape (N,)."""
-    return view.memo(
-        ("holders", port), lambda: view.count_by_node(view.pods.where(lambda info: port in info.host_ports))
-    )
+    return view.memo(("holders", port), lambda: view.count_by_node(view.pods.with_host_port(lambda used: used == port)))
 
 
 def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_operators: bool) -> Iterator[Misplaced]:

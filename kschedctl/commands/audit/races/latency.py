@@ -40,9 +40,11 @@ class ConstantLatency(Latency):
     seconds: float
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
+        """Return the constant time `number` times."""
         return np.full(number, self.seconds)
 
     def probability_above(self, seconds: float) -> float:
+        """Return 1 if the constant time is longer than `seconds`, otherwise 0."""
         return float(self.seconds > seconds)
 
     def __str__(self) -> str:
@@ -56,9 +58,11 @@ class ExponentialLatency(Latency):
     mean: float
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
+        """Draw times from the exponential distribution."""
         return random.exponential(self.mean, number)
 
     def probability_above(self, seconds: float) -> float:
+        """Return the probability that a time is longer than `seconds`, which is 0 if the mean is 0."""
         return math.exp(-seconds / self.mean) if self.mean else 0.0
 
     def __str__(self) -> str:
@@ -79,9 +83,11 @@ class LognormalLatency(Latency):
         return math.log(self.p99 / self.median) / NORMAL_P99
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
+        """Draw times from the lognormal distribution."""
         return random.lognormal(math.log(self.median), self.sigma, number)
 
     def probability_above(self, seconds: float) -> float:
+        """Return the probability that a time is longer than `seconds`. If sigma is 0, all times equal the median."""
         if seconds <= 0 or not self.sigma:
             return float(self.median > seconds)
         return math.erfc(math.log(seconds / self.median) / self.sigma / math.sqrt(2)) / 2
@@ -98,9 +104,11 @@ class MeasuredLatency(Latency):
     """At least one time in seconds, sorted."""
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
+        """Draw from the measured times, with replacement."""
         return random.choice(self.times, number)
 
     def probability_above(self, seconds: float) -> float:
+        """Return the share of the measured times that are longer than `seconds`."""
         return 1 - float(np.searchsorted(self.times, seconds, "right")) / len(self.times)
 
     def get_quantile(self, share: float) -> float:

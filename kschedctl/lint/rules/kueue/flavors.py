@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.objects import Node
@@ -51,10 +51,10 @@ KQ_FLAVOR_NO_NODE = Rule(
 )
 
 
-def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Iterable[Node]) -> Problem:
-    """Build the problem of a flavor that selects no node, at its first label that no node has.
+def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Sequence[Node]) -> Problem:
+    """Build the problem of a flavor that selects no node.
 
-    If each label is on some node, the problem is that no node has all of them.
+    It points at the first label that no node has or, if every label occurs, says that no node has all of them.
     """
     for key, value in labels.items():
         existing_values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}
@@ -84,7 +84,7 @@ def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
         if quota.key not in largest_quotas or quota.amount > largest_quotas[quota.key].amount:
             largest_quotas[quota.key] = quota
 
-    capacity = _sum_allocatable(context, {quota.key.flavor for quota in quotas})
+    capacity = _measure_flavor_capacity(context, {quota.key.flavor for quota in quotas})
     totals = _sum_nominal_quota(context)
     external_flavors = _list_external_flavors(context)
     offered_resources = {key.resource for key, amount in capacity.amounts.items() if amount}
@@ -198,8 +198,11 @@ class _FlavorCapacity(NamedTuple):
     node_counts: dict[str, int]
 
 
-def _sum_allocatable(context: LintContext, flavor_names: set[str]) -> _FlavorCapacity:
-    """Add up the allocatable resources of each named flavor's nodes. A node with a malformed quantity adds nothing."""
+def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _FlavorCapacity:
+    """Count the nodes of each named flavor, and add up their allocatable resources.
+
+    A node with a malformed quantity is counted, but adds no resources.
+    """
     assert context.cluster is not None
     nodes = context.cluster.nodes
     allocatable_by_node = {node.metadata.name: _parse_allocatable(node) for node in nodes}

@@ -16,7 +16,6 @@ from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
 
-"""The label by which a workload names its LocalQueue."""
 MIN_LETTERS = 5
 """Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""
 _MAX_COMPARED = 500

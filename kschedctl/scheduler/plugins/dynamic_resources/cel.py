@@ -12,9 +12,9 @@ from functools import lru_cache
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
-from kschedctl.cel.library.quantities_and_versions import parse_quantity, to_version
+from kschedctl.cel.library.quantities_and_versions import parse_quantity, parse_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
-from kschedctl.cel.values import DefaultMap, Map, Value, type_name
+from kschedctl.cel.values import DefaultMap, Map, Value, get_type_name
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
 
 _DEVICE = "kubernetes.DRADevice"
@@ -104,7 +104,7 @@ def _convert_to_bool(value: Value) -> bool:
     """Return the result as a bool. Raises EvaluationError with upstream's wording for other types."""
     if isinstance(value, bool):
         return value
-    name = type_name(value)
+    name = get_type_name(value)
     reason = _CONVERSIONS.get(name, f"type conversion error from '{name}' to 'bool'")
     raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
@@ -154,6 +154,6 @@ def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
 def _parse_version(text: str) -> object:
     """Parse a semantic version into a CEL value. Raises ValueError."""
     try:
-        return to_version(text)
+        return parse_version(text)
     except CelError as error:
         raise ValueError(f"parse semantic version: {error}") from None

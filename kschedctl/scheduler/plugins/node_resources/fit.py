@@ -410,6 +410,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         largest = int(column.allocatable.max())
 
         def build_fact(row: int) -> Insufficient:
+            """Build the fact that the node at `row` has too little of the resource left."""
             offered = int(column.allocatable[row])
             return Insufficient(
                 name,

@@ -223,6 +223,7 @@ def tally_matching_pods(
     """Return the running count of matching pods, on nodes or in domains as in `count_matching_pods`."""
 
     def compute_weights() -> Counts:
+        """Compute how many pods each distinct PodInfo counts for: 1 if it matches, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int64)
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))

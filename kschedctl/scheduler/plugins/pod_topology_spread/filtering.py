@@ -360,6 +360,7 @@ def _build_skew_fact_finder(
     too_few_domains = domains < constraint.min_domains
 
     def build_fact(row: int) -> TooSkewed:
+        """Build the fact about the skew in the domain of the node at `row`."""
         return TooSkewed(
             key=constraint.topology_key,
             domain=column.values[column.codes[row]],

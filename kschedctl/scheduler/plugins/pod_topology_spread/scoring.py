@@ -147,6 +147,7 @@ def build_scored_domains(
         return ScoredDomains(column, None, tally_matching_pods(constraint, info, view))
 
     def build_domains() -> tuple[Domains, Domains]:
+        """Build the domains of all nodes, and those of the nodes that count."""
         topology = constraint.topology_key, "with unlabelled"
         all_domains = view.memo((NAME, *topology), lambda: _build_domains_with_unlabelled(column))
         included = settings.find_included_nodes(constraint, info, view)

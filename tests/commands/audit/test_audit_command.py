@@ -1,0 +1,156 @@
+"""Check the first line, exit codes and output forms of ``kschedctl audit``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.schema import DOCUMENTS, build_schema
+
+PENDING = ("audit", "--section", "pending", "-f")
+UNSERVED = pod("lost", schedulerName="volcano")
+TOO_BIG = pod("big", "64")
+
+
+def first_line(text: str) -> str:
+    return text.splitlines()[0]
+
+
+def test_sound_where_nothing_waits(run: Run, write: Write) -> None:
+    code, out, _ = run(*PENDING, write(node("n1"), pod("p", nodeName="n1")))
+    assert (code, first_line(out)) == (0, "Sound: nothing is pending")
+
+
+def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
+    code, out, _ = run(*PENDING, write(node("n1"), TOO_BIG, UNSERVED))
+    assert (code, first_line(out)) == (1, "Unsound: pending (2 warnings)")
+    assert out.index("Pod default/lost") < out.index("Pod default/big")
+    assert "Correct spec.schedulerName" in out
+
+
+@pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
+def test_fail_on(run: Run, write: Write, level: str, code: int) -> None:
+    assert run(*PENDING, write(node("n1"), TOO_BIG), "--fail-on", level).code == code
+
+
+def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("p", nodeName="n1"), whole=False)
+    nodes_alone = write(node("n1"), name="nodes.json", whole=False)
+    assert run(*PENDING, file).code == 0
+    code, out, _ = run(*PENDING, nodes_alone)
+    assert (code, first_line(out)) == (5, "Not known: pending")
+    assert "Pods were not among the files; its answer could differ" in out
+
+
+def test_readers_of_findings_are_told_what_is_not_known(run: Run, write: Write) -> None:
+    """Also where a note is a failure: what is not known is none."""
+    nodes_alone = write(node("n1"), whole=False)
+    assert run(*PENDING, nodes_alone, "--fail-on", "note").code == 5
+    (result,) = json.loads(run(*PENDING, nodes_alone, "-o", "sarif").out)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("audit-pending-not-known", "note")
+    assert "Pods were not among the files" in result["message"]["text"]
+    assert "Pods were not among the files" in run(*PENDING, nodes_alone, "-o", "junit").out
+    assert run(*PENDING, nodes_alone, "-o", "github").out.startswith("::notice title=audit-pending-not-known::")
+
+
+def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, write: Write) -> None:
+    fits = pod("fits")
+    fits["metadata"]["creationTimestamp"] = "2026-05-06T09:00:00Z"
+    file = write(node("n1"), fits)
+    assert run(*PENDING, file).code == 5
+    young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
+    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 not tried yet")
+    assert (old.code, first_line(old.out)) == (1, "Unsound: pending (1 error)")
+    assert "  12m  " in old.out
+
+
+@pytest.mark.parametrize("options", [["--section", "no-such"], ["--now", "yesterday"], ["--fail-on", "always"]])
+def test_wrong_usage(run: Run, options: list[str]) -> None:
+    code, out, err = run("audit", "--demo", *options)
+    assert (code, out) == (2, "")
+    assert options[0] in err
+    assert len(err.splitlines()) == 1
+
+
+def test_json_follows_its_schema(run: Run) -> None:
+    document = json.loads(run("audit", "--demo", "-o", "json").out)
+    jsonschema.validate(document, build_schema(DOCUMENTS["audit"]))
+    assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Audit")
+    assert document["at"] == "2026-05-06T09:12:00Z"
+
+
+def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -> None:
+    file = write(node("n1"), TOO_BIG, UNSERVED)
+    (found,) = json.loads(run(*PENDING, file, "-o", "sarif").out)["runs"]
+    assert [result["ruleId"] for result in found["results"]] == [
+        "audit-pending-unserved",
+        "audit-pending-unschedulable",
+    ]
+    assert {rule["id"] for rule in found["tool"]["driver"]["rules"]} == {each["ruleId"] for each in found["results"]}
+    told = run(*PENDING, file, "-o", "github").out.splitlines()
+    assert [line.partition(" ")[0] for line in told] == ["::warning", "::warning"]
+    suites = ElementTree.fromstring(run(*PENDING, file, "-o", "junit").out)
+    assert (suites.get("name"), suites.get("failures")) == ("kschedctl audit", "2")
+
+
+def test_commands_are_about_the_same_cluster(run: Run, write: Write) -> None:
+    file = write(node("n1"), TOO_BIG)
+    command = f"remedies default/big -f {file}"
+    assert f"  kschedctl {command}" in run(*PENDING, file).out.splitlines()
+    assert run(*command.split()).code in (0, 1)
+    (section,) = json.loads(run(*PENDING, file, "-o", "json").out)["sections"]
+    (finding,) = section["findings"]
+    assert file not in finding["fix"]
+
+
+def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
+    out = run("audit", "--demo").out
+    assert first_line(out) == "Unsound: pending, priorities, packing (16 warnings)"
+    assert "  9 warnings  pending     10 pods pending:" in out
+
+
+def test_what_to_do_is_told_once_for_what_is_alike(run: Run, write: Write) -> None:
+    file = write(node("n1", "1"), node("n2", "1", taints=[{"key": "k", "effect": "NoSchedule"}]), TOO_BIG)
+    other = pod("picky", "1")
+    other["spec"]["nodeSelector"] = {"no": "such"}
+    more = write(other, name="other.yaml")
+    out = run(*PENDING, file, "-f", more).out
+    assert (out.count("  warning  "), out.count("→ Run remedies for the smallest change")) == (2, 1)
+
+
+def test_markdown_and_yaml(run: Run) -> None:
+    assert "## Pending, by cause" in run("audit", "--demo", "-o", "markdown").out
+    assert "kind: Audit" in run("audit", "--demo", "-o", "yaml").out
+
+
+def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
+    """The node grew: that wakes the pod, which fits by now and waits."""
+    before, waits = str(tmp_path / "a.ksnap"), pod("waits", "3", uid="1")
+    assert run("snapshot", "save", "-f", write(node("n1", "2"), waits), "-o", before, "-q").code == 0
+    code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
+    assert (code, first_line(out)) == (1, "Unsound: queue (1 warning)")
+    assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("objects", [(), (node("n1"),), (pod("waits"),), (pod("placed", nodeName="n1"),)])
+def test_parts_of_a_cluster_are_not_known_and_no_bug(
+    run: Run, write: Write, objects: tuple[dict[str, object], ...]
+) -> None:
+    """Of no nodes, or no pods, every section has something to say; sound is only that of all pods none waits."""
+    file = write(*objects, whole=False)
+    sections = json.loads(run("audit", "-f", file, "-o", "json").out)["sections"]
+    assert len(sections) == 10
+    placed = any("nodeName" in each["spec"] for each in objects)  # type: ignore[operator]
+    assert [each["name"] for each in sections if each["state"] == "sound"] == ["pending", "queue"] * placed
+    assert run("audit", "-f", file, "--assume-complete").code in (0, 1)
+
+
+def test_notes_are_not_nothing(run: Run, write: Write) -> None:
+    """That there is no lease is a note, and no failure."""
+    code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
+    assert (code, first_line(out)) == (0, "Sound: 2 sections, 1 note")

@@ -1,0 +1,306 @@
+"""Check what each key of ``kschedctl browse`` does on the demo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driven_browser import (
+    CHECKOUT,
+    demo,
+    drive,
+    flat,
+    lines,
+    on_screen,
+    press,
+    said,
+    settled,
+    shown,
+    text,
+    until,
+    write,
+)
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from kschedctl.api.ownership import Owner
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.lines import LineList, Openable
+from kschedctl.commands.browse.screens import HelpScreen
+from kschedctl.fixes.supposing import apply_suppositions
+from kschedctl.scheduler.scheduler import Scheduler
+
+NO_SENSE = {
+    "priority=one": 'as if: priority "one" is not a number',
+    "priority=2147483648": "as if: priority 2147483648 is out of range: it must be a 32-bit integer",
+    "cpu=lots": "as if: cpu: quantities must match the regular expression",
+    "cpu=-1": "as if: cpu: -1 is negative",
+    "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
+    "nonsense": 'as if: "nonsense" is not NAME=VALUE',
+    "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
+    "class=nope": 'no PriorityClass "nope" (there are: batch-low,',
+    "node=nope": 'node "nope" not found',
+}
+"""What is supposed, and what is said of it."""
+
+
+def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        names = lines(browser.pod_list)
+        assert names[names.index(CHECKOUT) - 1] == "1 · Insufficient cpu"
+        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
+        assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
+        await press(browser, pilot, "down")
+        assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
+
+    drive(demo(), steps)
+
+
+def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await press(browser, pilot, "slash", *"insufficient")
+        assert browser.pod_list.subjects == [Openable("pod", CHECKOUT)]
+        assert text(browser, "#head").startswith('search "insufficient", Esc ends it')
+        await press(browser, pilot, "escape")
+        assert len(browser.pod_list.subjects) == 10
+        await write(browser, pilot, "slash", "general-a")
+        assert [each.name for each in browser.pod_list.subjects if each.kind == "node"] == [
+            "general-a1", "general-a2", "general-a3",
+        ]  # fmt: skip
+        await write(browser, pilot, "slash", "no such thing")
+        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has this in its name"
+        await press(browser, pilot, "escape")
+        assert len(browser.pod_list.subjects) == 10
+
+    drive(demo(), steps)
+
+
+def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "general-b2")
+        await press(browser, pilot, "enter")
+        found = shown(browser)
+        fitting = "Would fit here, each by itself: 1 of 10 pending pods"
+        assert found[found.index(fitting) + 1] == "shop/web-6d4cf56db6-h8s2k"
+        await press(browser, pilot, "enter")
+        assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
+        assert said(browser).startswith("shop/web-6d4cf56db6-h8s2k\nSchedulable")
+        assert len(browser.screen_stack) == 1
+        assert not browser.search_text
+
+    drive(demo(), steps)
+
+
+def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "checkout")
+        before = "before: Unschedulable: needs 1.5 CPUs"
+        for words, now in (
+            ("cpu=500m", "now: Schedulable: on general-b2, of 6 nodes that fit"),
+            ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
+            ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
+        ):
+            await write(browser, pilot, "a", words)
+            assert flat(browser).startswith(f"{CHECKOUT} as if {words} {before}")
+            assert now in flat(browser)
+            assert not browser.ask_line.display
+        await write(browser, pilot, "a", "cpu=500m")
+        why = text(browser, "#why-text")
+        assert "0    6  nodes that fit" in why
+        assert "7    1  NodeResourcesFit:" in why
+        await press(browser, pilot, "escape")
+        assert flat(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")
+
+    drive(demo(), steps)
+
+
+def test_what_makes_no_sense_is_told_and_can_be_corrected() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        was = said(browser)
+        for words, why in NO_SENSE.items():
+            await write(browser, pilot, "a", words)
+            assert text(browser, "#note").startswith(why), words
+            assert browser.ask_line.display
+            assert browser.ask_line.query_one(Input).value == words
+            assert said(browser) == was
+            await press(browser, pilot, "escape")
+            assert not browser.ask_line.display
+            assert text(browser, "#note") == ""
+
+    drive(demo(), steps)
+
+
+def test_keys_can_be_clicked() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        bottom = browser.size.height - 1
+        line = on_screen(browser)[bottom]
+        await pilot.click(offset=(line.index("Help") + 3, bottom))
+        await settled(browser, pilot)
+        assert isinstance(browser.screen, HelpScreen)
+        await pilot.click(offset=(len(line), bottom))
+        await settled(browser, pilot)
+        assert isinstance(browser.screen, HelpScreen)
+        await pilot.click(offset=(on_screen(browser)[bottom].index("Back"), bottom))
+        await settled(browser, pilot)
+        assert len(browser.screen_stack) == 1
+        await pilot.click(offset=(line.index("Search"), bottom))
+        await settled(browser, pilot)
+        assert browser.ask_line.purpose == "search"
+
+    drive(demo(), steps)
+
+
+def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
+    asked = demo().build_target(CHECKOUT)
+    (added,) = apply_suppositions(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[
+        len(asked.pod.spec.tolerations) :
+    ]
+    assert (added.key, added.operator, added.value, added.effect) == ("a", "Equal", "b", "NoExecute")
+
+
+@pytest.mark.parametrize("words", ["node=general-a1", "node=gpu-a1", "node=spot-c1 node=spot-c1 cpu=1"])
+def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words: str) -> None:
+    """All columns made anew, in which the order of the nodes is another."""
+    session = demo()
+    for pod in session.pending_pods:
+        asked = session.build_target(pod.key, words)
+        anew = asked._replace(scheduler=Scheduler(asked.scheduler.cluster))
+        quick, slow = session.explain(asked), session.explain(anew)
+        assert (quick.verdict, quick.message, quick.total) == (slow.verdict, slow.message, slow.total)
+        assert {node.name: node.refusals for node in quick.nodes} == {node.name: node.refusals for node in slow.nodes}
+        assert len(quick.nodes) in (0, 12 + words.count("node="))
+
+
+def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "checkout")
+        await press(browser, pilot, "2")
+        assert len(browser.answer_pane.node_list.subjects) == 12
+        assert lines(browser.answer_pane.node_list)[1].split() == ["general-b2", "Insufficient", "cpu"]
+        assert "needs 1.5 CPUs; 1.2 of 3.9 free" in " ".join(text(browser, "#node-fact").split())
+        await press(browser, pilot, "slash", *"gpu-")
+        assert [each.name for each in browser.answer_pane.node_list.subjects] == ["gpu-a1", "gpu-b1"]
+        await press(browser, pilot, "enter", "enter")
+        assert shown(browser)[:2] == ["Node gpu-a1 · pool gpu · eu-west-1a", "taint nvidia.com/gpu=present:NoSchedule"]
+        await press(browser, pilot, "escape", "escape")
+        assert len(browser.answer_pane.node_list.subjects) == 12
+        await press(browser, pilot, "home", "enter")
+        found = shown(browser)
+        assert found[0] == "Node general-b2 · pool general · eu-west-1b"
+        assert "Pods (3)" in found
+        assert "topology.kubernetes.io/zone=eu-west-1b" in found
+        assert ["cpu", "1.2", "3.9"] in [line.split() for line in found]
+
+    drive(demo(), steps)
+
+
+def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "shop/cart")
+        await press(browser, pilot, "w")
+        found = shown(browser)
+        assert found[0] == "Deployment shop/cart · 6 pods, 1 pending"
+        placed = [line.split() for line in found[found.index("Placed (5)") + 2 :]]
+        by_zone = {line[-2] if line[-1].startswith("■") else line[-1]: int(line[0]) for line in zones(found)}
+        assert by_zone == {zone: sum(row[2] == zone for row in placed) for zone in by_zone}
+        assert found[found.index("Pending (1)") + 2].startswith("shop/cart-5f7b8c9d4-zr5mt")
+        await press(browser, pilot, "down", "enter")
+        assert shown(browser)[0].startswith(f"Node {placed[0][1]} ")
+        await press(browser, pilot, "escape")
+        assert shown(browser)[0] == "Deployment shop/cart · 6 pods, 1 pending"
+        await press(browser, pilot, "escape")
+        assert browser.chosen_key == "shop/cart-5f7b8c9d4-zr5mt"
+
+    drive(demo(), steps)
+
+
+def zones(found: list[str]) -> list[list[str]]:
+    """Return the rows below "By zone"."""
+    start = found.index("By zone") + 2
+    return [line.split() for line in found[start : found.index("", start)]]
+
+
+def test_remedies_are_chosen_opened_and_copied() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "checkout")
+        await press(browser, pilot, "4")
+        first = lines(browser.answer_pane.query_one("#remedy-list", LineList))[0]
+        assert first.startswith("1 Uncordon node general-c2, after finding")
+        await press(browser, pilot, "enter")
+        assert "kubectl uncordon general-c2" in shown(browser)
+        await press(browser, pilot, "enter", "c")
+        assert browser.clipboard.splitlines() == [
+            "# find out first why node general-c2 is cordoned",
+            "kubectl describe node general-c2",
+            "kubectl uncordon general-c2",
+        ]
+        assert text(browser, "#note").startswith("copied: # find out first why node general-c2 is cordoned")
+
+    drive(demo(), steps)
+
+
+def test_the_command_that_asks_the_same_is_copied_also_of_a_supposition() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "checkout")
+        await press(browser, pilot, "c")
+        assert browser.clipboard == f"kschedctl explain {CHECKOUT} --demo"
+        await write(browser, pilot, "a", "cpu=500m   node=general-a1")
+        await press(browser, pilot, "c")
+
+    browser = drive(demo(), steps)
+    supposed_too = f"kschedctl explain {CHECKOUT} --as-if cpu=500m --as-if node=general-a1 --demo"
+    assert browser.copied == [f"kschedctl explain {CHECKOUT} --demo", supposed_too]
+
+
+def test_tab_goes_to_the_other_side_and_escape_back() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        assert browser.pod_list.has_focus
+        await press(browser, pilot, "tab")
+        assert browser.answer_pane.query_one("#why").has_focus
+        await press(browser, pilot, "3")
+        assert browser.answer_pane.query_one("#scores").has_focus
+        await press(browser, pilot, "escape")
+        assert browser.pod_list.has_focus
+        await press(browser, pilot, "enter")
+        assert browser.answer_pane.query_one("#scores").has_focus
+
+    drive(demo(), steps)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+@pytest.mark.parametrize("before", [(), ("question_mark",), ("w",)], ids=["list", "help", "workload"])
+def test_quit(key: str, before: tuple[str, ...]) -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await press(browser, pilot, *before)
+        await pilot.press(key)
+        await until(pilot, lambda: browser.return_code == 0)
+
+    drive(demo(), steps)
+
+
+def test_keys_are_letters_while_one_types() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await press(browser, pilot, "slash", *"qacw?r1")
+        assert browser.search_text == "qacw?r1"
+        assert len(browser.screen_stack) == 1
+        assert not browser.copied
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: browser.return_code == 0)
+
+    drive(demo(), steps)
+
+
+def test_workloads_are_found_with_their_kinds() -> None:
+    assert demo().search("shop/web").workloads == (
+        Owner("Deployment", "shop", "web"), Owner("ReplicaSet", "shop", "web-6d4cf56db6"),
+    )  # fmt: skip
+
+
+def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await pilot.press(*["down"] * 9)
+        await settled(browser, pilot)
+        assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
+        assert said(browser).startswith(f"{browser.chosen_key}\nSchedulable")
+
+    drive(demo(), steps)

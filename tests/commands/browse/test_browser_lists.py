@@ -1,0 +1,125 @@
+"""Check how the browser sorts and filters its lists, and the map of nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_screen, press, shown, text, write
+from textual.pilot import Pilot
+
+from kschedctl.commands.browse.answer_pane import TabLine
+from kschedctl.commands.browse.answers import list_map_lines
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.lines import LineList
+from kschedctl.commands.browse.session import format_commands
+from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
+from kschedctl.reports.remedy import Remedy
+
+
+def pod(name: str, created: str, namespace: str = "shop") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "creationTimestamp": created}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+
+
+AGED = (
+    pod("c-old", "2026-01-01T00:00:00Z"),
+    pod("a-young", "2026-03-01T00:00:00Z"),
+    pod("b-middle", "2026-02-01T00:00:00Z", "batch"),
+)
+
+
+def names(browser: Browser) -> list[str]:
+    return [subject.name for subject in browser.pod_list.subjects]
+
+
+def test_pods_by_cause_by_age_by_name() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await press(browser, pilot, "s")
+        assert names(browser) == ["shop/c-old", "batch/b-middle", "shop/a-young"]
+        assert "by age" in text(browser, "#head")
+        await press(browser, pilot, "s")
+        assert names(browser) == ["batch/b-middle", "shop/a-young", "shop/c-old"]
+        await press(browser, pilot, "s")
+        assert "by " not in text(browser, "#head")
+
+    drive(of_objects(*AGED), steps)
+
+
+def test_a_namespace_is_picked_and_left() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await press(browser, pilot, "n")
+        assert [line.split() for line in shown(browser)[1:]] == [["3", "all"], ["1", "batch"], ["2", "shop"]]
+        await press(browser, pilot, "down", "enter")
+        assert names(browser) == ["batch/b-middle"]
+        assert browser.chosen_key == "batch/b-middle"
+        assert "namespace batch" in text(browser, "#head")
+        await press(browser, pilot, "escape")
+        assert len(names(browser)) == 3
+
+    drive(of_objects(*AGED), steps)
+
+
+def test_the_shown_tab_stands_in_brackets() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        for key, name in zip("12345", ("Why", "Nodes", "Scores", "Fixes", "Map"), strict=True):
+            await press(browser, pilot, key)
+            (line,) = [row for row in on_screen(browser) if "1 Why" in row]
+            assert f"[{key} {name}]" in line
+            assert line.count("[") == 1
+            assert len(browser.answer_pane.query_one(TabLine).render().plain) <= 46  # of 80 columns less the list
+
+    drive(demo(), steps)
+
+
+def test_nodes_are_sorted() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", CHECKOUT)
+        await press(browser, pilot, "2", "s")
+        found = [line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]]
+        assert found == sorted(found)
+        assert len(found) == 12
+        assert text(browser, "#note") == "nodes by name"
+
+    drive(demo(), steps)
+
+
+def test_an_entry_of_the_map_lists_its_nodes() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", CHECKOUT)
+        await press(browser, pilot, "5")
+        listed = lines(browser.answer_pane.query_one("#map-list", LineList))
+        assert listed[:3] == [
+            "a 7 Insufficient cpu",
+            "b 4 node(s) had untolerated taint(s)",
+            "c 1 node(s) were unschedulable",
+        ]
+        assert [line.split()[-1] for line in listed[4:]] == ["aaa", "aaa", "ac", "b", "b", "b", "b"]
+        await press(browser, pilot, "down", "enter")
+        assert {line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]} == {
+            "gpu-a1",
+            "gpu-b1",
+            "spot-a1",
+            "spot-c1",
+        }
+
+    drive(demo(), steps, LARGE)
+
+
+def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
+    refusal = Refusal("NodeResourcesFit", "Insufficient cpu")
+    nodes = tuple(
+        NodeReport(f"n{i}", f"z{i % 3}", "general", i % 50 == 0, () if i % 50 == 0 else (refusal,))
+        for i in range(5_000)
+    )
+    report = Explanation("d/p", "Schedulable", "", nodes=nodes, best=("n100",))
+    found = [line.text for line in list_map_lines(report, 60)]
+    assert found[:3] == ["+ 100 fits", "a 4,900 Insufficient cpu", "* kube-scheduler would choose"]
+    cells = "".join(line for line in found[4:] if not line.startswith("general"))
+    assert (cells.count("+"), cells.count("*"), cells.count("a")) == (99, 1, 4_900)
+    assert max(map(len, found)) <= 60
+
+
+def test_comments_are_not_copied() -> None:
+    told = ("# after finding out why\nkubectl uncordon n1", "  # then", "kubectl get nodes # all")
+    assert format_commands(Remedy("", "operator", None, (), told, ())) == "kubectl uncordon n1\nkubectl get nodes # all"
+    assert format_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""

@@ -1,0 +1,29 @@
+"""Check that ``message`` is kube-scheduler's own, also for failed cycles, and empty for pods that are held back."""
+
+from __future__ import annotations
+
+import json
+
+from command_line import Json, Run, Write, node, pod
+
+
+def message(run: Run, cluster: str, *options: str) -> Json:
+    document: Json = json.loads(run("explain", "p", "-f", cluster, "--assume-complete", "-o", "json", *options).out)
+    return document
+
+
+def test_a_pod_that_waits_for_its_claim_has_no_event(run: Run, write: Write) -> None:
+    claims = [{"name": "d", "resourceClaimTemplateName": "t"}]
+    found = message(run, write(node("w1"), pod("p", resourceClaims=claims)))
+    assert (found["verdict"], found["message"]) == ("Gated", None)
+    gated = message(run, write(node("w1"), pod("p", "99", schedulingGates=[{"name": "g"}])))
+    assert (gated["verdict"], gated["message"]) == ("Gated", None)
+
+
+def test_an_error_is_the_event(run: Run, write: Write) -> None:
+    wrong = {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["x"]}]}
+    preferred = [{"weight": 1, "preference": wrong}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    found = message(run, write(node("w1"), node("w2"), pod("p", affinity=affinity)))
+    assert found["verdict"] == "Error"
+    assert found["message"].startswith('running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0]: ')

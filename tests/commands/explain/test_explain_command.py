@@ -1,0 +1,287 @@
+"""Check which pod ``kschedctl explain`` selects, its output and its exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import Run, Write, node, pod
+
+CONTRACT = {
+    "pod",
+    "verdict",
+    "message",
+    "nodeOrder",
+    "queue",
+    "preFilter",
+    "filter",
+    "firstFail",
+    "feasible",
+    "score",
+    "normalized",
+    "weighted",
+    "total",
+    "best",
+    "preemption",
+}
+
+
+def test_pod_that_fits_exits_0_and_names_the_node(run: Run, write: Write) -> None:
+    file = write(node("small", "1"), node("large", "8"), pod("web", "2"))
+    code, out, err = run("explain", "web", "-f", file)
+    assert (code, err) == (0, "")
+    assert out.startswith("default/web Schedulable")
+    assert "kube-scheduler would choose large" in out
+
+
+def test_pod_that_does_not_fit_exits_1_with_the_cause_first_and_then_the_message(run: Run, write: Write) -> None:
+    file = write(node("small", "1"), pod("web", "2"))
+    code, out, _ = run("explain", "web", "-f", file)
+    assert code == 1
+    first, fix, *_ = lines = out.split("\n\n")[0].splitlines()
+    assert first.startswith("default/web Unschedulable: needs 2 CPUs; 1 of 1 free; no node is that large (small)")
+    assert fix == "Best fix: Add a node like small, but with 2 CPUs"
+    assert any(line.startswith("kube-scheduler: 0/1 nodes are available: 1 Insufficient cpu.") for line in lines)
+    assert "needs 2 CPUs" in out
+    assert "small" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["web", "-n", "shop"],
+        ["pod/web", "-n", "shop"],
+        ["po/web", "--namespace", "shop"],
+        ["shop/web"],
+        ["shop/web", "-n", "shop"],
+        ["web", "-A"],
+    ],
+)
+def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> None:
+    file = write(node("n1"), pod("web", namespace="shop"), pod("other", "9"))
+    code, out, _ = run("explain", *arguments, "-f", file, "-o", "name")
+    assert (code, out) == (0, "shop/web\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["web"], 'pod "default/web" not found (did you mean shop/web or team/web?)'),
+        (["shop/wbe"], 'pod "shop/wbe" not found (did you mean shop/web or team/web?)'),
+        (["shop/front"], "did you mean shop/front-7d9f-x2x4q?"),
+        (["shop/forn"], "did you mean shop/front-7d9f-x2x4q?"),
+        (["zzz"], 'pod "default/zzz" not found\n'),
+        (["web", "-A"], '"web" names 2 pods: shop/web, team/web'),
+        (["shop/web", "-n", "team"], '"shop/web" is not in namespace "team"'),
+        (["a/b/c"], '"a/b/c" does not name a pod'),
+        (["/web"], '"/web" does not name a pod'),
+        (["shop/"], '"shop/" does not name a pod'),
+        (["shop/web", "-l", "app=web"], "-l chooses among many pods"),
+        (["-A", "--as-if-priority", "7"], "need a POD"),
+    ],
+)
+def test_absent_and_ambiguous_pods_exit_2(run: Run, write: Write, arguments: list[str], said: str) -> None:
+    pods = [pod("web", namespace="shop"), pod("web", namespace="team"), pod("front-7d9f-x2x4q", namespace="shop")]
+    code, out, err = run("explain", *arguments, "-f", write(node("n1"), *pods))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_the_lone_pod_of_a_file_without_nodes_is_explained(run: Run, write: Write) -> None:
+    cluster = write(node("n1", "4"), pod("running", "3", nodeName="n1"), pod("stuck", "9"))
+    manifest = write(pod("new", "2"), name="pod.json")
+    code, out, _ = run("explain", "-f", cluster, "-f", manifest)
+    assert code == 1
+    assert out.startswith("default/new Unschedulable")
+
+
+def test_a_manifest_goes_to_the_namespace_that_is_asked_for(run: Run, write: Write) -> None:
+    cluster = write(node("n1"))
+    unplaced = pod("new")
+    del unplaced["metadata"]["namespace"]
+    file = write(unplaced, name="pod.json")
+    assert run("explain", "-f", cluster, "-f", file, "-n", "shop", "-o", "name").out == "shop/new\n"
+    file = write(pod("new", namespace="team"), name="pod.json")
+    assert "the manifest says namespace" in run("explain", "-f", cluster, "-f", file, "-n", "shop").err
+
+
+def test_a_manifest_does_not_count_as_there_already(run: Run, write: Write) -> None:
+    """It has the host port that it asks for to itself, and replaces the pod of its name."""
+    ports = [{"name": "c", "image": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    cluster = write(node("n1"), pod("new", "4", nodeName="n1"))
+    manifest = write(pod("new") | {"spec": {"containers": ports}}, name="pod.json")
+    assert run("explain", "-f", cluster, "-f", manifest).code == 0
+
+
+def test_manifest_from_stdin(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = write(node("n1"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod("piped")).encode())))
+    assert run("explain", "-f", cluster, "-f", "-", "-o", "name").out == "default/piped\n"
+
+
+def test_a_manifest_without_labels_or_status(run: Run, write: Write, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {generateName: web-}, spec: {containers: [{name: c, image: w}]}}"
+    )
+    code, out, _ = run("explain", "-f", write(node("n1")), "-f", str(file))
+    assert code == 0
+    assert out.startswith("default/web- Schedulable")
+
+
+def test_pending_pods_are_grouped_by_cause(run: Run, write: Write) -> None:
+    wanting = [pod(f"big-{i}", "9") for i in range(3)]
+    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    running, ended = pod("running", nodeName="n1"), pod("ended") | {"status": {"phase": "Succeeded"}}
+    file = write(node("n1"), *wanting, gated, running, ended, pod("elsewhere", namespace="shop"), pod("fine"))
+    code, out, _ = run("explain", "-f", file, "-o", "json")
+    assert code == 1
+    document = json.loads(out)
+    assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "PendingPods")
+    groups = {group["verdict"]: group["pods"] for group in document["groups"]}
+    assert groups == {
+        "Unschedulable": ["default/big-0", "default/big-1", "default/big-2"],
+        "Gated": ["default/gated"],
+        "Schedulable": ["default/fine"],
+    }
+    assert document["groups"][0]["cause"] == "Insufficient cpu"
+    assert "kschedctl explain" not in out
+    assert run("explain", "-f", file).commands == [f"kschedctl explain default/big-0 -f {file}"]
+    assert document["groups"][-1]["verdict"] == "Schedulable"
+
+
+def test_the_next_command_answers_what_it_says(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("big", "9"), name="a file.json")
+    (next_command,) = run("explain", "-f", file).commands
+    assert next_command.endswith(f"-f '{file}'")
+    assert run("explain", "default/big", "-f", file).code == 1
+
+
+def test_selector_and_namespaces_choose_pods(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("a", "9"), pod("b", "9"), pod("c", "9", namespace="shop"))
+    assert run("explain", "-f", file, "-l", "app in (b, c)", "-o", "name").out == "default/b\n"
+    assert run("explain", "-f", file, "-A", "-l", "app!=a", "-o", "name").out == "default/b\nshop/c\n"
+    code, _, err = run("explain", "-f", file, "-l", "app in (")
+    assert code == 2
+    assert err.startswith("error: unable to parse requirement")
+
+
+def test_nothing_pending_exits_0_and_says_where_else_to_look(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("running", nodeName="n1"), pod("stuck", "9", namespace="shop"))
+    code, out, _ = run("explain", "-f", file)
+    assert code == 0
+    assert out.startswith("Nothing is pending in namespace default")
+    assert f"kschedctl explain -A -f {file}" in out
+    assert run("explain", "-f", write(node("n1"), pod("running", nodeName="n1")), "-A").out.count("\n") == 1
+
+
+def test_a_bound_pod_exits_0(run: Run, write: Write) -> None:
+    code, out, _ = run("explain", "web", "-f", write(node("n1"), pod("web", nodeName="n1")))
+    assert code == 0
+    assert "already bound to node n1" in out
+
+
+def test_json_has_the_contract_keys_and_matches_yaml(run: Run, write: Write) -> None:
+    file = write(node("n1", "1"), pod("web", "2"))
+    document = json.loads(run("explain", "web", "-f", file, "-o", "json").out)
+    assert document.keys() >= CONTRACT
+    assert list(document)[:2] == ["apiVersion", "kind"]
+    assert document["firstFail"]["n1"]["plugin"] == "NodeResourcesFit"
+    assert yaml.safe_load(run("explain", "web", "-f", file, "-o", "yaml").out) == document
+
+
+def test_markdown_is_the_same_answer_to_paste(run: Run, write: Write) -> None:
+    out = run("explain", "web", "-f", write(node("n1", "1"), pod("web", "2")), "-o", "markdown").out
+    assert out.startswith("**default/web** **Unschedulable:** needs 2 CPUs; 1 of 1 free; no node is that large (n1)")
+    assert "kube-scheduler: 0/1 nodes are available" in out.replace("_", "").replace("*", "")
+    assert "| 1 | **1** | NodeResourcesFit | Insufficient cpu |" in out
+
+
+def test_many_nodes_take_one_screen_unless_all_are_wanted(run: Run, write: Write) -> None:
+    file = write(*(node(f"node-{i}", "1") for i in range(500)), pod("web", "2"))
+    out = run("explain", "web", "-f", file).out
+    assert out.count("\n") < 40
+    assert ["500", "node-0,", "node-1,", "…", "NodeResourcesFit"] in [line.split()[:5] for line in out.splitlines()]
+    for option in (["--each-node"], ["-o", "wide"]):
+        out = run("explain", "web", "-f", file, *option).out
+        assert all(f"node-{i} " in out for i in range(500))
+
+
+def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> None:
+    profiles = "[{schedulerName: batch, plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}}]"
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: {profiles}\n"
+    )
+    file = write(node("n1", "1"), pod("web", "2"))
+    code, out, _ = run("explain", "web", "-f", file, "--config", str(config))
+    assert code == 1
+    assert out.startswith("default/web Not for this scheduler")
+    assert run("explain", "web", "-f", file, "--config", str(config), "--scheduler-name", "batch").code == 0
+    assert run("explain", "web", "-f", file, "-f", str(config), "--scheduler-name", "batch").code == 0
+    document = json.loads(run("explain", "web", "-f", file, "--kube-version", "1.33", "-o", "json").out)
+    assert document["kubeVersion"] == "1.33"
+
+
+def test_another_priority_makes_room_by_preemption(run: Run, write: Write) -> None:
+    file = write(node("n1", "2"), pod("running", "2", nodeName="n1", priority=5), pod("web", "1", priority=0))
+    assert json.loads(run("explain", "web", "-f", file, "-o", "json").out)["preemption"]["candidates"] == {}
+    code, out, _ = run("explain", "web", "-f", file, "--as-if-priority", "9")
+    assert code == 1
+    assert "kube-scheduler would make room on n1 by evicting 1 pod" in out
+    assert "default/running" in out
+
+
+def test_what_is_read_is_told_only_when_asked(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("web"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    assert run("explain", "web", "-f", file).err == ""
+    told = run("explain", "web", "-f", file, "-v").err
+    assert "1 Node" in told
+    assert "1 ConfigMap" in told
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "markdown", "json", "yaml", "name"])
+@pytest.mark.parametrize("which", [["web"], ["-A"]], ids=["pod", "all"])
+def test_no_form_is_silent_on_what_is_not_replayed(
+    run: Run, write: Write, tmp_path: Path, form: str, which: list[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: https://x.example, filterVerb: filter}]\n"
+    )
+    file = write(node("n1"), pod("web"))
+    _, out, err = run("explain", *which, "-f", file, "--config", str(config), "-o", form)
+    if form in ("json", "yaml"):
+        assert yaml.safe_load(out)["notReplayed"] == ["extender https://x.example"]
+    else:
+        told = err if form == "name" else out.replace("`", "")
+        assert told.splitlines().count("not replayed yet: extender https://x.example") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (["--as-if", "cpu=2"], (0, "on large")),
+        (["--as-if", "node=large"], (1, "needs 12 CPUs")),
+        (["--as-if", "cpu=9", "--as-if", "memory=0"], (1, "needs 9 CPUs; 8 of 8 free")),
+        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 nodes that fit")),
+    ],
+)
+def test_a_pod_as_if_it_were_otherwise(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:
+    file = write(node("small", "1"), node("large", "8"), pod("web", "12"))
+    code, out, _ = run("explain", "web", "-f", file, "--no-remedies", *options)
+    assert (code, answer[1] in " ".join(out.split())) == (answer[0], True)
+
+
+@pytest.mark.parametrize("words", ["cpu", "cpu=x", "cpu=-1", "gpu=1", "tolerate=a:b", "node=none", "priority=1e3"])
+def test_what_cannot_be_supposed_is_one_line(words: str, run: Run, write: Write) -> None:
+    file = write(node("small", "1"), pod("web", "12"))
+    code, out, err = run("explain", "web", "-f", file, "--as-if", words)
+    assert (code, out, err.count("\n")) == (2, "", 1)

@@ -1,0 +1,346 @@
+"""Check ``kschedctl explain`` of manifests and workloads: in which cluster, and which pod represents them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from command_line import Json, Run, Write, node, pod
+
+from kschedctl.scheduler.scheduler import Scheduler
+
+REPOSITORY = Path(__file__).parents[3]
+CHART = str(REPOSITORY / "tests/lint/charts/web-app.yaml")
+VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "Pod": "v1"}
+
+
+def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec: Any) -> Json:
+    """Build a manifest whose pods request an amount of CPU."""
+    made = pod(name, cpu)
+    template = {"metadata": {"labels": {"app": name}}, "spec": made["spec"]}
+    if kind in ("Job", "CronJob"):
+        made["spec"]["restartPolicy"] = "Never"
+    if kind == "CronJob":
+        spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": template, **spec}}}
+    elif kind == "Job":
+        spec = {"template": template, **spec}
+    elif kind != "Pod":
+        selector = {"app": name} if kind == "ReplicationController" else {"matchLabels": {"app": name}}
+        spec = {"selector": selector, "template": template, **spec}
+    else:
+        spec = made["spec"]
+    metadata = {"name": name} | ({"uid": uid} if uid else {})
+    return {"apiVersion": VERSIONS.get(kind, "apps/v1"), "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def owned(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
+    """Build an existing pod of a controller."""
+    made = pod(name, cpu, uid=f"uid-{name}", **spec)
+    made["metadata"]["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True, "uid": owner}]
+    made["metadata"]["labels"] = labels or {"app": owner}
+    return made
+
+
+def explain_document(run: Run, *arguments: str) -> Json:
+    """Return the document of an explanation."""
+    document: Json = json.loads(run("explain", *arguments, "-o", "json").out)
+    return document
+
+
+MADE = {
+    "Pod": "default/web",
+    "Deployment": "default/web-new-0",
+    "ReplicaSet": "default/web-0",
+    "ReplicationController": "default/web-0",
+    "StatefulSet": "default/web-0",
+    "DaemonSet": "default/web-n1",
+    "Job": "default/web-0",
+    "CronJob": "default/web-0-0",
+}
+
+
+@pytest.mark.parametrize(("cpu", "code", "verdict"), [("3", 0, "Schedulable"), ("5", 1, "Unschedulable")])
+@pytest.mark.parametrize("kind", MADE)
+def test_a_pod_of_the_template_is_explained(
+    run: Run, write: Write, kind: str, *, cpu: str, code: int, verdict: str
+) -> None:
+    files = ("-f", write(node("n1", "4")), "-f", write(workload(kind, cpu=cpu), name="manifest.json"))
+    outcome = run("explain", *files, "-o", "json")
+    document = json.loads(outcome.out)
+    assert (outcome.code, document["verdict"], document["pod"]) == (code, verdict, MADE[kind])
+    assert (f"{kind} default/web" in document["standsFor"]) == (kind != "Pod")
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_manifests_without_nodes_go_to_the_cluster_that_is_named(run: Run, write: Write, kind: str) -> None:
+    cluster, manifest = write(node("n1", "4")), write(workload(kind, cpu="3"), name="manifest.json")
+    saved = cluster.replace(".json", ".ksnap")
+    run("snapshot", "save", "-f", cluster, "-o", saved)
+    assert explain_document(run, "-f", manifest, "--snapshot", saved)["verdict"] == "Schedulable"
+    assert (
+        len(explain_document(run, "-f", manifest, "--demo")["nodeOrder"]) == (1 if kind == "DaemonSet" else 12) or kind
+    )
+
+
+def test_without_any_cluster_the_live_one_is_meant(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for kind in MADE:
+        code, out, err = run("explain", "-f", write(workload(kind)))
+        assert (code, out) == (3, "")
+        assert "no cluster to read" in err
+
+
+def test_a_workload_that_makes_no_pods_now_is_explained_too(run: Run, write: Write) -> None:
+    cases = [("Deployment", {"replicas": 0}, "0 replicas"), ("Job", {"suspend": True}, "suspended")]
+    for kind, spec, said in cases:
+        document = explain_document(run, "-f", write(node("n1")), "-f", write(workload(kind, **spec), name="m.json"))
+        assert document["verdict"] == "Schedulable"
+        assert said in document["standsFor"]
+
+
+def test_a_daemon_set_is_as_its_first_pod_that_does_not_fit(run: Run, write: Write) -> None:
+    """Of three nodes one is too small, and one is not for it."""
+    tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
+    files = write(node("n1", "4"), node("n2", "2"), tainted), write(workload("DaemonSet", cpu="3"), name="m.json")
+    document = explain_document(run, "-f", files[0], "-f", files[1])
+    assert (document["pod"], document["verdict"]) == ("default/web-n2", "Unschedulable")
+    assert "one of 2 pods of DaemonSet default/web" in document["standsFor"]
+    assert "of which 1 would be scheduled" in document["standsFor"]
+
+
+def test_a_daemon_set_for_no_node_makes_no_pod(run: Run, write: Write) -> None:
+    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    code, _, err = run("explain", "-f", write(tainted), "-f", write(workload("DaemonSet"), name="m.json"))
+    assert code == 2
+    assert "DaemonSet default/web creates no pod here" in err
+
+
+def test_the_pods_that_a_daemon_set_has_make_way(run: Run, write: Write) -> None:
+    cluster = write(node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
+    manifest = write(workload("DaemonSet", cpu="3"), name="m.json")
+    assert explain_document(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
+
+
+def test_a_stateful_set_is_as_its_first_pod_without_a_node(run: Run, write: Write) -> None:
+    """Else as its last one, which an update takes away first: 2 of 4 cpu are free, 3 when that is gone."""
+    there = [owned(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
+    manifest = write(workload("StatefulSet", cpu="3", replicas=2), name="m.json")
+    document = explain_document(run, "-f", write(node("n1", "4"), *there), "-f", manifest)
+    assert (document["pod"], document["verdict"]) == ("default/web-1", "Schedulable")
+    document = explain_document(run, "-f", write(node("n1", "4"), there[1]), "-f", manifest)
+    assert (document["pod"], document["verdict"]) == ("default/web-0", "Schedulable")
+
+
+def test_an_unchanged_deployment_gets_one_more_of_its_pods(run: Run, write: Write) -> None:
+    """With the hash of its template, which tells it from an earlier one in spread constraints."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    there = owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels, nodeName="n1", topologySpreadConstraints=[spread])
+    manifest = workload("Deployment")
+    manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
+    files = ("-f", write(node("n1"), node("n2"), there), "-f", write(manifest, name="m.json"))
+    assert explain_document(run, *files)["best"] == ["n2"]
+
+
+@pytest.mark.parametrize(
+    "words", [["deploy/web"], ["deployment", "web"], ["Deployments.apps/web"], ["deploy/web", "-A"]]
+)
+def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, words: list[str]) -> None:
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    pods = [owned(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
+    cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
+    document = explain_document(run, *words, "-f", cluster)
+    assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
+    assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are alike"
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "owner", "made"),
+    [
+        ("deploy/web", "ReplicaSet", "web-5f", "default/web-5f-new"),
+        ("rs/web-5f", "ReplicaSet", "web-5f", "default/web-5f-new"),
+        ("job/web", "Job", "web", "default/web-new"),
+        ("cj/web", "Job", "web-29012345", "default/web-29012345-new"),
+        ("rc/web", "ReplicationController", "web", "default/web-new"),
+        ("sts/web", "StatefulSet", "web", "default/web-2"),
+    ],
+)
+def test_a_workload_of_which_nothing_is_pending_gets_one_more(
+    run: Run, write: Write, word: str, *, kind: str, owner: str, made: str
+) -> None:
+    """Each of its two pods takes 2 of 4 cpu, on a node of its own, and a third does not fit."""
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    pods = [owned(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
+    rest = [pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
+    document = explain_document(run, word, "-f", write(node("n0"), node("n1"), *pods, *rest))
+    assert (document["pod"], document["verdict"]) == (made, "Unschedulable")
+    assert document["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert document["standsFor"].startswith("one more pod of")
+
+
+def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two workloads one has pods that wait, the other one more is made of; a bare pod is named too."""
+    made: list[int] = []
+    build = Scheduler.view.func  # type: ignore[attr-defined]
+
+    def counted(scheduler: Scheduler) -> object:
+        made.extend([len(scheduler.cluster.nodes)] * bool(scheduler.cluster.nodes))
+        return build(scheduler)
+
+    monkeypatch.setattr(Scheduler.view, "func", counted)
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
+    objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), pod("bare", "9")]
+    document = explain_document(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects), "--no-remedies")
+    assert [each["pod"] for each in document["explanations"]] == ["default/web-5f-a", "default/db-new", "default/bare"]
+    assert made == [1]
+
+
+def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write: Write) -> None:
+    """The claim of the other pod is bound to a volume of its node; the new one waits for its first consumer."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-web-0", "namespace": "default", "uid": "c"},
+        "spec": {"storageClassName": "local", "volumeName": "pv", "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound"},
+    }
+    storage = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "local"},
+        "provisioner": "example.com/local",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}]
+    there = owned("web-0", "StatefulSet", "web", nodeName="n1", volumes=volumes)
+    document = explain_document(run, "sts/web", "-f", write(node("n1"), node("n2"), there, claim, storage))
+    assert document["verdict"] == "Schedulable"
+    assert document["volumes"]["n2"]["provisions"] == ["default/data-web-1"]
+
+
+def test_a_deployment_without_pods_is_as_its_replica_set(run: Run, write: Write) -> None:
+    rs = workload("ReplicaSet", "web-5f", cpu="9", uid="u", replicas=0)
+    rs["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "web", "controller": True}]
+    document = explain_document(run, "deploy/web", "-f", write(node("n1"), rs))
+    assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
+
+
+def test_a_daemon_set_of_which_nothing_is_pending_is_bound(run: Run, write: Write) -> None:
+    document = explain_document(
+        run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
+    )
+    assert document["verdict"] == "Bound"
+    assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
+
+
+def test_a_workload_as_kubectl_prints_it_is_the_one_of_the_cluster(run: Run, write: Write) -> None:
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
+    printed = write(workload("Deployment", cpu="9", uid="u"), name="m.json")
+    assert (
+        explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"
+    )  # a dump's list
+    Path(printed).write_text(json.dumps(workload("Deployment", cpu="9", uid="u")))
+    assert explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["pod"] == "default/web-5f-a"
+    assert explain_document(run, "-f", write(node("n1")), "-f", printed)["pod"] == "default/web-new-0"
+
+
+def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    cluster = write(node("n1"), owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
+    for words in (["deploy/wbe"], ["deploy/web", "-n", "shop"]):
+        code, _, err = run("explain", *words, "-f", cluster)
+        assert code == 2
+        assert "did you mean deployment/web -n default?" in err
+    assert "drain says where" in run("explain", "node/n1", "-f", cluster).err
+
+
+def test_several_pods_at_once(run: Run, write: Write) -> None:
+    cluster = write(node("n1"), pod("a", "9"), pod("b"), pod("c", namespace="shop"))
+    for words in (["a", "b", "shop/c"], ["pod", "a", "b", "shop/c"], ["pod/a", "po/b", "shop/c"]):
+        code, out, _ = run("explain", *words, "-f", cluster)
+        assert code == 1
+        assert out.startswith("2 of 3 pods have a node or would get one, each by itself")
+        assert "default/a Unschedulable: needs 9 CPUs; 4 of 4 free" in " ".join(out.split())
+    document = explain_document(run, "a", "b", "-f", cluster)
+    assert document["kind"] == "Explanations"
+    assert [each["pod"] for each in document["explanations"]] == ["default/a", "default/b"]
+    assert run("explain", "b", "shop/c", "-f", cluster, "-o", "name") == (0, "default/b\nshop/c\n", "")
+    assert run("explain", "pod", "b", "-f", cluster).code == 0
+
+
+def test_what_helm_prints_is_explained_and_the_rest_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(CHART).read_bytes())))
+    code, out, err = run("explain", "-f", "-", "--demo", "-o", "json")
+    assert code == 0
+    asked = [each["standsFor"].split(",")[0] for each in json.loads(out)["explanations"]]
+    kinds = [d["kind"] for d in yaml.safe_load_all(Path(CHART).read_text()) if d]
+    assert [text.split()[3] for text in asked] == [kind for kind in kinds if kind in MADE]
+    assert "taken into account: 1 HorizontalPodAutoscaler, 1 PodDisruptionBudget\n" in err
+
+
+def test_hooks_that_are_not_installed_are_named(run: Run, write: Write) -> None:
+    hook = workload("Pod", "probe")
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    manifest = write(workload("Deployment"), hook, name="m.json")
+    code, out, err = run("explain", "-f", write(node("n1")), "-f", manifest, "-o", "name")
+    assert (code, out) == (0, "default/web-new-0\n")
+    assert "Pod probe" in err
+
+
+def test_nothing_is_pending_is_no_answer_to_a_file_with_a_workload(run: Run, write: Write) -> None:
+    world = write(node("n1"), workload("Deployment", cpu="9"), pod("running", nodeName="n1"))
+    code, out, _ = run("explain", "-f", world)
+    assert code == 1
+    assert out.startswith("default/web-new-0 Unschedulable")
+    world = write(node("n1"), workload("Deployment", cpu="9"), pod("stuck", "9"))
+    code, out, err = run("explain", "-f", world)
+    assert "1 pod pending" in out
+    assert "Deployment default/web" in err
+
+
+def test_a_file_without_anything_to_explain_is_an_error(run: Run, write: Write) -> None:
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    code, _, err = run("explain", "-f", write(settings), "--demo")
+    assert code == 2
+    assert "no pod and nothing that creates pods, only ConfigMap" in err
+
+
+def test_a_bound_pod_of_a_file_is_bound(run: Run, write: Write) -> None:
+    assert (
+        explain_document(run, "-f", write(pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"] == "Bound"
+    )
+
+
+def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:
+    pods = [pod(f"web-5f-{i}", nodeName="n1") for i in range(5)]
+    _, _, err = run("explain", "web", "-f", write(node("n1"), *pods, pod("web-zz", namespace="shop")))
+    assert "did you mean shop/web-zz or" in err
+
+
+@pytest.mark.parametrize("fault", [{"spec": 5}, {"metadata": {"name": ["x"], "uid": "u"}}, {"metadata": {"uid": "u"}}])
+def test_workloads_of_a_dump_are_looked_at_when_they_are_asked_about(run: Run, write: Write, fault: Json) -> None:
+    stored = workload("Deployment", uid="u") | fault
+    cluster = write(node("n1"), pod("stuck", "9"), stored)
+    assert run("explain", "stuck", "-f", cluster).code == 1
+    assert run("explain", "-A", "-f", cluster).code == 1
+    code, _, err = run("explain", "-f", write(stored, name="m.json"), "--demo")
+    assert (code, err.count("\n")) == (2, 1)

@@ -1,0 +1,150 @@
+"""Check ``explain`` of workloads that have fewer pods than desired."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from command_line import Json, Run, Write, node, pod
+
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]}
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    selector = {} if kind == "Job" else {"selector": SELECTOR}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "shop", "uid": "w"},
+        "spec": {"template": TEMPLATE, **selector, **spec},
+        "status": status or {},
+    }
+
+
+def member(kind: str, name: str, ready: str = "True", **spec: Any) -> Json:
+    """Build a pod of the workload, on a node unless ``spec`` says otherwise."""
+    found = pod(name, namespace="shop", uid=name, **{"nodeName": "n1", **spec})
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "controller": True, "uid": "w"}
+    found["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": [owner]}
+    return found | {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}}
+
+
+def quota(pods: str, used: str) -> Json:
+    status = {"hard": {"pods": pods}, "used": {"pods": used}}
+    metadata = {"name": "q", "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": status}
+
+
+def get_report(run: Run, *arguments: str) -> Json:
+    """Return the report of a command."""
+    report: Json = json.loads(run(*arguments, "-o", "json").out)
+    return report
+
+
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        (workload("Deployment", replicas=3, paused=True), ["it is paused: it creates no ReplicaSet and no pods"]),
+        (workload("Deployment", replicas=0), ["it wants 0 replicas"]),
+        (workload("Job", suspend=True), ["it is suspended"]),
+        (workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
+        (
+            workload("Job", {"failed": 2}, backoffLimit=4),
+            ["2 pods failed, of 4 allowed; the next one comes after a delay"],
+        ),
+        (
+            workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
+            ["no more than 2 at a time (parallelism), and 8 still to complete"],
+        ),
+        (
+            workload("DaemonSet", {"desiredNumberScheduled": 1}),
+            ["it needs no pod on 1 of 2 nodes, which its node selection and tolerations exclude"],
+        ),
+        (workload("Job"), []),
+        (workload("Deployment", replicas=1), []),
+    ],
+    ids=["paused", "none wanted", "suspended", "ended", "backing off", "side by side", "daemons", "job", "deployment"],
+)
+def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
+    cluster = write(node("n1"), node("n2"), found)
+    kind = {"Deployment": "deploy", "DaemonSet": "ds", "Job": "job"}[found["kind"]]
+    answer = get_report(run, "explain", f"{kind}/web", "-n", "shop", "-f", cluster)
+    assert answer.get("fewerPods", []) == reasons
+    page = " ".join(run("explain", f"{kind}/web", "-n", "shop", "-f", cluster).out.split())
+    assert all(f"No more pods: {reason}" in page for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("policy", "second", "reasons"),
+    [
+        ("", {"ready": "False"}, ["2 pods after web-1 wait, because it is not ready"]),
+        ("OrderedReady", {"nodeName": ""}, ["2 pods after web-1 wait, because it has no node"]),
+        ("Parallel", {"ready": "False"}, []),
+        ("", {}, []),
+    ],
+    ids=["not ready", "pending", "parallel", "ready"],
+)
+def test_ordinals_wait_for_the_one_before(
+    run: Run, write: Write, policy: str, second: dict[str, Any], reasons: list[str]
+) -> None:
+    wanted = workload("StatefulSet", replicas=4, podManagementPolicy=policy)
+    pods = [member("StatefulSet", "web-0"), member("StatefulSet", "web-1", **second)]
+    answer = get_report(run, "explain", "sts/web", "-n", "shop", "-f", write(node("n1"), wanted, *pods))
+    assert answer.get("fewerPods", []) == reasons
+
+
+def test_a_quota_is_replayed_where_nothing_tells_of_it(run: Run, write: Write) -> None:
+    """No condition and no event: five pods are wanted, one is there, and the quota has room for two more."""
+    wanted = workload("ReplicaSet", replicas=5)
+    found = run(
+        "explain", "rs/web", "-n", "shop", "-f", write(node("n1"), wanted, member("ReplicaSet", "a"), quota("3", "1"))
+    )
+    assert found.code == 1
+    said = "ReplicaSet shop/web Not created: 2 of 5 pods (5 wanted, 3 exist): exceeded quota: q, requested: pods=1"
+    assert said in " ".join(found.out.split())
+
+
+def test_what_is_there_is_not_replayed(run: Run, write: Write) -> None:
+    """The quota is over its limit, and the workload has all that it wants."""
+    wanted = workload("ReplicaSet", replicas=1)
+    cluster = write(node("n1"), wanted, member("ReplicaSet", "a"), quota("1", "1"))
+    assert run("explain", "rs/web", "-n", "shop", "-f", cluster).code == 0
+
+
+def autoscaler(most: int, *conditions: Json) -> Json:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": "shop"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": most},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+TOO_MANY = {"type": "ScalingLimited", "status": "True", "reason": "TooManyReplicas"}
+NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMetric", "message": "no metrics"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        (autoscaler(2, TOO_MANY), ["HorizontalPodAutoscaler h is at its maximum of 2, and would create more pods"]),
+        (autoscaler(2), ["HorizontalPodAutoscaler h is at its maximum of 2"]),
+        (
+            autoscaler(3, NO_METRICS),
+            ["HorizontalPodAutoscaler h does not scale it, FailedGetMetric: no metrics"],
+        ),
+        (autoscaler(3), []),
+    ],
+    ids=["limited", "at the maximum", "no metrics", "below"],
+)
+def test_the_autoscaler_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
+    cluster = write(node("n1"), workload("Deployment", replicas=2), found)
+    assert get_report(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons

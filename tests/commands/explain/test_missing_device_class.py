@@ -1,0 +1,45 @@
+"""Check in all commands that a pod waits if the DeviceClass of its claim does not exist."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Json, Run, Write, node, pod
+
+REASON = "request r: device class gone does not exist"
+GATES = ("", "DRANodeAllocatableResources=true")
+
+
+def claim() -> Json:
+    request = {"name": "r", "exactly": {"deviceClassName": "gone"}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+
+@pytest.mark.parametrize("gates", GATES)
+@pytest.mark.parametrize("command", ["explain", "simulate", "capacity", "whatif", "drain", "failures"])
+def test_the_reason_is_told(run: Run, write: Write, tmp_path: Path, command: str, gates: str) -> None:
+    waiting = {"apiVersion": "v1", **pod("p", resourceClaims=[{"name": "d", "resourceClaimName": "c"}])}
+    manifest = write(waiting, name="pod.json")
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(f"steps:\n- apply: {{files: [{manifest}]}}\n")
+    asked = {
+        "simulate": ("-f", manifest),
+        "capacity": ("-f", manifest),
+        "whatif": (str(scenario),),
+        "drain": ("w1",),
+        "failures": ("--nodes",),
+        "explain": ("p",),
+    }
+    there = (waiting,) if command in ("explain", "drain", "failures") else ()
+    cluster = write(node("w1"), node("w2"), claim(), *there)
+    options = ("--feature-gates", gates) if gates else ()
+    code, out, err = run(command, *asked[command], "-f", cluster, "--assume-complete", *options, "-o", "json")
+    assert code in ((1,) if command in ("explain", "simulate", "whatif") else (0, 1)), err
+    assert command in ("drain", "failures") or REASON in json.dumps(json.loads(out))

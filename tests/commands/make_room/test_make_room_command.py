@@ -1,0 +1,119 @@
+"""Check ``make-room`` for pods of the cluster and of manifests, its exit codes and its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Json, Run, Write, node, pod
+from sources.live.api_server import kubeconfig, listing, serving
+
+OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
+
+
+def build_filling_pod(name: str, on: str, cpu: str = "2") -> Json:
+    """Build a pod that fills a node."""
+    made = pod(name, cpu)
+    made["metadata"]["ownerReferences"] = OWNER
+    made["spec"]["nodeName"] = on
+    return made
+
+
+def cluster() -> list[Json]:
+    return [node("n1", "4"), node("n2", "4"), build_filling_pod("a", "n1"), build_filling_pod("b", "n2")]
+
+
+def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
+    file = write(*cluster(), pod("new", "3"))
+    code, out, _ = run("make-room", "new", "-f", file)
+    assert code == 0
+    assert out.startswith("Move 1 pod: default/new – then fits")
+    assert "kubectl cordon n1" in out
+    plan = json.loads(run("make-room", "new", "-f", file, "-o", "json").out)
+    assert [(move["pod"], move["source"], move["target"]) for move in plan["moves"]] == [("default/a", "n1", "n2")]
+    assert plan["kind"] == "MakeRoom"
+
+
+def test_what_was_not_read_makes_it_conditional(run: Run, write: Write) -> None:
+    """Budgets might forbid the eviction."""
+    code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
+    assert code == 5, err
+    assert "disruption budgets" in out
+
+
+def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:
+    """Two of 3 cpus: one on the empty node, one where a pod has moved."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", "3")["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
+    file = write(*cluster(), node("n3", "4"), made)
+    plan = json.loads(run("make-room", "-f", file, "-o", "json").out)
+    assert (len(plan["pods"]), len(plan["placed"]), len(plan["moves"]), plan["fits"]) == (2, 2, 1, True)
+
+
+def test_no_room(run: Run, write: Write) -> None:
+    code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "9")))
+    assert code == 1
+    assert out.startswith("No room can be made: default/new")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("make-room", "--demo"), "no pod to make room for"),
+        (("make-room", "nobody", "--demo"), 'pod "default/nobody" not found'),
+        (("make-room", "default/a"), "default/a already has a node: n1"),
+        (("make-room", "default/new", "--pool", "x"), 'pool "x" not found'),
+        (("make-room", "default/new", "--keep", "a b"), "--keep a b: unable to parse requirement"),
+        (("make-room", "default/new", "--max-moves", "4"), "4 is not in the range"),
+    ],
+)
+def test_bad_input(run: Run, write: Write, words: tuple[str, ...], said: str) -> None:
+    file = write(*cluster(), pod("new", "3"))
+    files = () if "--demo" in words else ("-f", file)
+    code, out, err = run(*words, *files)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> None:
+    """a (3) has to leave n1, but fits nowhere before y (2) has left n2 for n3: one node's pods are not enough."""
+    ssd = {"kubernetes.io/os": "linux"}
+    nodes = [node("n1", "4"), node("n2", "4"), node("n3", "2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"] |= ssd
+    bound = build_filling_pod("z", "n2", "1")
+    del bound["metadata"]["ownerReferences"]
+    y = build_filling_pod("y", "n2")
+    y["spec"]["nodeSelector"] = ssd
+    file = write(*nodes, build_filling_pod("a", "n1", "3"), y, bound, pod("new", "4"))
+    report = json.loads(run("remedies", "new", "-f", file, "-o", "json").out)
+    assert [move["pod"] for move in report["makeRoom"]["moves"]] == ["default/y", "default/a"]
+    assert "Or move 2 pods" in run("remedies", "new", "-f", file).out
+    assert json.loads(run("remedies", "new", "-f", file, "--by", "author", "-o", "json").out)["makeRoom"] is None
+
+
+def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
+    """Whoever typed the last one alone would uncordon a node for nothing."""
+    out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
+    assert out.splitlines() == ["Move 1 pod: default/new – then fits", "fix: move default/a from n1, but evicts 1 pod"]
+
+
+@pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])
+def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The pod that has to move is of a Job that allows no more failed pods, or one more; the taint says to leave."""
+    made = build_filling_pod("a", "n1")
+    made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
+    tainted = node("n1", "4")
+    tainted["spec"] = {"taints": [{"key": "out", "effect": "NoSchedule"}]}
+    wanted = pod("new", "3", tolerations=[{"operator": "Exists"}])
+    for limit, moves in ((0, 0), (1, 1)):
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default", "uid": "j"}}
+        job["spec"] = {"backoffLimit": limit}
+        with serving(listing([tainted, node("n2", "2"), made, job, wanted])) as api:
+            config = kubeconfig(api.url, tmp_path / "kubeconfig")
+            _, out, err = run(*words, "--kubeconfig", config, "-o", "json")
+        document = json.loads(out)
+        assert (len(document.get("moves", document.get("steps"))), document["unknown"]) == (moves, []), err

@@ -1,0 +1,59 @@
+"""Check the first line of ``kschedctl packing``, how many nodes it tries, and its output forms."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.schema import DOCUMENTS, build_schema
+
+
+def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
+    """Build a pod of a ReplicaSet."""
+    found = pod(name, cpu, nodeName=node_name)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    found["metadata"]["ownerReferences"] = [owner]
+    return found
+
+
+def test_the_answer_comes_first_and_says_how_many_were_tried(run: Run, write: Write) -> None:
+    file = write(*(node(f"n{i}") for i in range(3)), *(owned(f"p{i}", f"n{i}") for i in range(3)))
+    code, out, err = run("packing", "-f", file, "--nodes", "1")
+    assert (code, err) == (0, "")
+    first = out.splitlines()[0]
+    assert first == "no free capacity is stranded; 1 of 1 node tried can be removed"
+    assert f"to try the others: kschedctl packing --nodes 0 -f {file}" in " ".join(out.split())
+    assert "2 of 3 nodes tried" in run("packing", "-f", file, "--nodes", "0").out
+
+
+def test_stranded_capacity_fails_from_a_warning_on(run: Run, write: Write) -> None:
+    """One of four cpus is left, and no pod asks for so little."""
+    file = write(node("n1"), owned("p", "n1", "3"))
+    assert run("packing", "-f", file).code == 1
+    assert run("packing", "-f", file, "--fail-on", "error").code == 0
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "markdown", "wide", "sarif", "junit", "github"])
+def test_forms(run: Run, form: str) -> None:
+    code, out, err = run("packing", "--demo", "-o", form)
+    assert (code, err) == (1, "")
+    assert ("Pool gpu" if form == "markdown" else "audit-packing-stranded") in out
+    if form == "json":
+        document = json.loads(out)
+        jsonschema.validate(document, build_schema(DOCUMENTS["audit-section"]))
+        assert (document["kind"], document["name"]) == ("AuditSection", "packing")
+
+
+def test_wrong_usage(run: Run) -> None:
+    code, out, err = run("packing", "--demo", "--nodes", "-7")
+    assert (code, out) == (2, "")
+    assert "--nodes -7" in err
+
+
+def test_the_command_that_helps_is_about_the_same_cluster(run: Run, write: Write) -> None:
+    file = write(node("n1"), node("n2"), owned("p", "n1"))
+    assert f"  kschedctl drain n1 -f {file}" in run("packing", "-f", file).out.splitlines()
+    assert file not in run("packing", "-f", file, "-o", "json").out

@@ -1,0 +1,101 @@
+"""Check what ``pools`` derives from labels and NodePools, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from command_line import Json, Run, Write, node, pod
+
+
+def test_pools_by_hand(run: Run, write: Write) -> None:
+    """Two nodes of 4 cpus in one pool, one of them half full; a NodePool without nodes."""
+    nodes = [node(name, "4") for name in ("n1", "n2")]
+    for each, zone in zip(nodes, "ab", strict=True):
+        each["metadata"]["labels"] = {"karpenter.sh/nodepool": "blue", "topology.kubernetes.io/zone": zone}
+        each["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
+    placed, waiting = pod("old", "2"), pod("new", "1")
+    placed["spec"]["nodeName"] = "n1"
+    meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool"}
+    budgets = {"consolidateAfter": "30s", "budgets": [{"nodes": "50%"}]}
+    blue = {**meta, "metadata": {"name": "blue"}, "spec": {"limits": {"cpu": "10"}, "disruption": budgets}}
+    green = {**meta, "metadata": {"name": "green"}, "spec": {"weight": 7}}
+    file = write(*nodes, placed, waiting, blue, green)
+    answer = json.loads(run("pools", "-f", file, "-o", "json").out)
+    first, second = answer["pools"]
+    assert (first["pool"], first["nodes"], first["zones"]) == ("blue", 2, ["a", "b"])
+    assert (first["freeCpu"], first["mostFreeCpu"]) == (6000, 4000)
+    assert first["taints"] == ["team=x:NoSchedule"]
+    assert first["limits"] == {"cpu": "0 of 10"}  # nodes without a provider's id are not Karpenter's yet
+    assert first["disruption"] == "WhenEmptyOrUnderutilized after 30s, 0 may be disrupted now"
+    assert (second["pool"], second["nodes"], second["weight"]) == ("green", 0, 7)
+    assert second["disruption"] == "WhenEmptyOrUnderutilized after 0s, 0 may be disrupted now"  # 10 % of none
+    assert answer["pending"] == 1
+    out = run("pools", "-f", file).out
+    assert out.startswith("2 pools, 2 nodes, 1 pending pod")
+    assert "team=x:NoSchedule" in out
+
+
+def build_unschedulable_pod(name: str, cpu: str) -> Json:
+    """Build a pod that was rejected."""
+    found = pod(name, cpu, uid=name)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return found | {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
+def template(cpu: str) -> Json:
+    return node("template", cpu)
+
+
+def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
+    """Three pods of 3 cpus wait: a node of "big", which is at its maximum, would take each, one of "small" none,
+    and of "elsewhere" nothing is known. One pod fits on n1: it waits for nobody.
+    """
+    placed = pod("old", "2")
+    placed["spec"]["nodeName"] = "n1"
+    waiting = [build_unschedulable_pod(name, "3") for name in "abc"]
+    groups = {
+        "nodeGroups": [
+            {"id": "big", "min": 1, "max": 1, "target": 1, "nodes": ["n1"]},
+            {"id": "small", "min": 0, "max": 5, "target": 0, "nodes": [], "template": template("2")},
+            {"id": "elsewhere", "min": 0, "max": 2, "target": 0, "nodes": []},
+        ]
+    }
+    file = write(node("n1", "4"), placed, *waiting, build_unschedulable_pod("fits", "1"))
+    given = str(tmp_path / "groups.json")
+    Path(given).write_text(json.dumps(groups))
+    shown = run("pools", "-f", file, "--assume-complete", "--node-groups", given, "-o", "json")
+    by_name = {found["pool"]: found for found in json.loads(shown.out)["pools"]}
+    told = {
+        name: [found.get(key) for key in ("nodes", "min", "target", "max", "waiting")]
+        for name, found in by_name.items()
+    }
+    assert told == {"big": [1, 1, 1, 1, 3], "small": [0, 0, 0, 5, 0], "elsewhere": [0, 0, 0, 2, None]}
+    out = run("pools", "-f", file, "--assume-complete", "--node-groups", given).out
+    assert "WAITING" in out
+    assert f"node groups: {given}" in out
+
+
+def test_a_label_names_them(run: Run, write: Write) -> None:
+    """Labels tell no limits."""
+    labelled = node("n1", "4")
+    labelled["metadata"]["labels"] = {"example.com/of": "mine"}
+    file = write(labelled, build_unschedulable_pod("a", "3"), build_unschedulable_pod("b", "3"))
+    shown = run("pools", "-f", file, "--assume-complete", "--pool-label", "example.com/of", "-o", "json")
+    (only,) = json.loads(shown.out)["pools"]
+    assert [only.get(key) for key in ("pool", "nodes", "min", "max", "waiting")] == ["mine", 1, None, None, 1]
+
+
+def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) -> None:
+    groups = {"nodeGroups": [{"id": name, "min": 0, "max": 1, "nodes": ["n1"]} for name in ("a", "b")]}
+    given = str(tmp_path / "groups.json")
+    Path(given).write_text(json.dumps(groups))
+    shown = run("pools", "-f", write(node("n1", "4")), "--assume-complete", "--node-groups", given)
+    assert shown.code == 5
+    assert 'node "n1" is in the groups "a" and "b"' in " ".join(shown.out.split())
+
+
+def test_the_demo(run: Run) -> None:
+    done = run("pools", "--demo")
+    assert done.code == 0
+    assert "general" in done.out

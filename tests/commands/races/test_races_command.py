@@ -1,0 +1,106 @@
+"""Check the first line, output forms and options of ``kschedctl races``."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import jsonschema
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.schema import DOCUMENTS, build_schema
+
+FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--duration", "2m")
+
+
+def test_the_advice_comes_first(run: Run) -> None:
+    code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
+    assert (code, err) == (0, "")
+    assert out.startswith("Never expire: 10s double-books ")
+    assert out.splitlines()[0].endswith("% of pods (20 nodes, 5 pods/s)")
+
+
+def test_the_document_repeats_by_seed(run: Run) -> None:
+    texts = [run(*FEW, "--seed", seed, "-o", "json").out for seed in ("3", "3", "4")]
+    assert texts[0] == texts[1] != texts[2]
+    document = json.loads(texts[0])
+    jsonschema.validate(document, build_schema(DOCUMENTS["races"]))
+    assert [(r["expiry"], r["ttlSeconds"]) for r in document["results"]] == [
+        ("30s", 30.0),
+        ("120s", 120.0),
+        ("300s", 300.0),
+        ("adaptive", 30.0),
+        ("never", None),
+    ]
+
+
+def test_a_table_by_size_and_rate(run: Run) -> None:
+    sizes = ("--nodes", "40", "--rate", "2")
+    out = run(*FEW, *sizes, "--expiry", "10s", "--expiry", "never", "--runs", "2").out
+    rows = [line.split() for line in out.splitlines() if line.startswith("  ")]
+    assert rows[0] == ["NODES", "PODS/S", "10S", "NEVER"]
+    assert [(row[0], row[1], row[-1]) for row in rows[1:5]] == [
+        ("20", "5", "0%"),
+        ("20", "2", "0%"),
+        ("40", "5", "0%"),
+        ("40", "2", "0%"),
+    ]
+    assert "–" in rows[1][3]  # the range over the runs
+
+
+@pytest.mark.parametrize("form", ["wide", "yaml", "markdown"])
+def test_forms(run: Run, form: str) -> None:
+    code, out, err = run(*FEW, "-o", form)
+    assert (code, err) == (0, "")
+    assert "adaptive" in out
+
+
+def test_csv_has_a_row_for_each_size_rate_and_expiry(run: Run) -> None:
+    rows = list(
+        csv.DictReader(run(*FEW, "--rate", "1", "--expiry", "10s", "--expiry", "0", "-o", "csv").out.splitlines())
+    )
+    assert [(row["nodes"], row["pods/s"], row["expiry"], row["seconds"]) for row in rows] == [
+        ("20", "5.0", "10s", "10.0"),
+        ("20", "5.0", "never", ""),
+        ("20", "1.0", "10s", "10.0"),
+        ("20", "1.0", "never", ""),
+    ]
+
+
+def test_a_cluster_gives_what_is_not_asked_for(run: Run, write: Write) -> None:
+    file = write(*(node(f"n{i}") for i in range(3)), *(pod(f"p{i}", nodeName=f"n{i}") for i in range(3)))
+    document = json.loads(run("races", "-f", file, "--rate", "2", "-o", "json").out)
+    assert {result["nodes"] for result in document["results"]} == {3}
+    assert document["assumptions"]["load"] == 0.25
+    assert document["assumptions"]["podsPerNode"] == 4
+    assert document["assumptions"]["fromCluster"] == [
+        "the number of nodes",
+        "the number of pods for which a node has room",
+        "the share in use",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--expiry", "soon"],
+        ["--binding-latency", "normal:1s"],
+        ["--informer-lag", "measured"],
+        ["--nodes", "0"],
+        ["--rate", "-1"],
+        ["--load", "inf"],
+        ["--instances", "0"],
+        ["--runs", "0"],
+        ["--seed", "-1"],
+        ["--duration", "forever"],
+        ["--duration", "9000h"],
+        ["--duration", "0"],
+        ["--nodes", "100000", "--pods-per-node", "10000"],
+    ],
+)
+def test_wrong_usage(run: Run, options: list[str]) -> None:
+    code, out, err = run("races", *options)
+    assert (code, out) == (2, "")
+    assert options[0] in err
+    assert len(err.splitlines()) == 1

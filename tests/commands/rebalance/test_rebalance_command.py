@@ -1,0 +1,317 @@
+"""Check the order of ``rebalance``'s evictions, its exit codes, and the errors for invalid policies."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from command_line import Json, Run, Write, node, pod
+
+from kschedctl.api.pod_table import PodTable
+from kschedctl.sources import archive_sections as sections
+
+PACK_PODS = sections._build_pod_record
+OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
+TAINT = {"key": "maintenance", "effect": "NoSchedule"}
+
+
+def owned(name: str, on: str, cpu: str = "1", **labels: str) -> Json:
+    made = pod(name, cpu)
+    made["metadata"] |= {"ownerReferences": OWNER, "labels": labels}
+    made["spec"]["nodeName"] = on
+    return made
+
+
+def tainted(name: str, cpu: str) -> Json:
+    made = node(name, cpu)
+    made["spec"] = {"taints": [TAINT]}
+    return made
+
+
+def policy(*configs: Json, point: str = "deschedule", **more: object) -> Json:
+    names = [config["name"] for config in configs if config["name"] != "DefaultEvictor"]
+    profile = {"name": "p", "pluginConfig": list(configs), "plugins": {point: {"enabled": names}}}
+    return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
+
+
+TAINTS = {"name": "RemovePodsViolatingNodeTaints"}
+
+
+def run_rebalance(run: Run, write: Write, tmp_path, objects: list[Json], document: Json) -> Json:
+    """Run rebalance and return its exit code with its report."""
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(document))
+    answer = run("rebalance", "--policy", str(file), "-f", write(*objects), "-o", "json")
+    return {"code": answer.code, **json.loads(answer.out)}
+
+
+def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
+    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1")]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
+    assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
+    assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
+
+
+def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_path) -> None:
+    """a (2) leaves n1 for n2, so that a pod fits on n1 that tolerates its taint and wants 3 of 4."""
+    waits = pod("waits", "3")
+    waits["spec"]["tolerations"] = [{"operator": "Exists"}]
+    objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
+    assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
+    assert (answer["code"], answer["quiet"]) == (0, True)
+
+
+def test_the_page(run: Run, write: Write) -> None:
+    code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
+    assert code == 0
+    assert out.startswith("1 eviction in 1 round, then none")
+    assert "✓ n2" in out
+
+
+def test_the_first_line_reads_as_one_sentence(run: Run, write: Write, tmp_path) -> None:
+    """The budget allows one of the two; no file says whether there are claims, volumes or others."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+    }
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    pods = [owned(name, "n1", app="a") | {"status": ready} for name in ("a", "b")]
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(policy(TAINTS, unheardOf=1)))
+    objects = write(tainted("n1", "4"), node("n2", "4"), *pods, budget)
+    out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
+    assert out[0] == "1 eviction in 1 round, and no end yet; 1 eviction is denied"
+    assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
+    assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
+
+
+RESTARTS = {"name": "RemovePodsHavingTooManyRestarts", "args": {"podRestartThreshold": 5}}
+
+
+def restarted(name: str, times: int) -> Json:
+    return owned(name, "n1") | {"status": {"phase": "Running", "containerStatuses": [{"restartCount": times}]}}
+
+
+def test_what_has_restarted_too_often_goes_and_comes_without_restarts(run: Run, write: Write, tmp_path) -> None:
+    objects = [node("n1", "4"), node("n2", "4"), restarted("few", 4), restarted("many", 5), restarted("most", 9)]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(RESTARTS))
+    assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
+    assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
+
+
+def by_conditions(*conditions: Json) -> Json:
+    return policy({"name": "PodLifeTime", "args": {"conditions": list(conditions)}})
+
+
+def with_condition(name: str, **condition: str) -> Json:
+    return owned(name, "n1") | {"status": {"phase": "Running", "conditions": [condition]}}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "evicted"),
+    [
+        ([{"type": "Ready", "status": "False"}], ["default/away"]),
+        ([{"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}], ["default/tainted"]),
+        ([{"type": "DisruptionTarget", "reason": "PreemptionByScheduler"}, {"type": "PodResizePending"}], []),
+    ],
+)
+def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: list[Json], evicted: list[str]) -> None:
+    """Whoever is created instead is ready, and is no target of a disruption."""
+    pods = [
+        with_condition("away", type="Ready", status="False"),
+        with_condition("here", type="Ready", status="True"),
+        with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
+    ]
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), *pods], by_conditions(*conditions))
+    assert [step["pod"] for step in answer["steps"]] == evicted
+    assert (answer["code"], answer["quiet"], answer["notReplayed"]) == (0, True, [])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"reason": "PodCompleted"},
+        {"type": "Ready", "reason": "X"},
+        {"type": "DisruptionTarget", "minTimeSinceLastTransitionSeconds": 60},
+    ],
+)
+def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, condition: Json) -> None:
+    objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
+    answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
+    assert (answer["code"], answer["steps"]) == (5, [])
+    assert answer["notReplayed"][0].startswith(
+        "the descheduler's plugin PodLifeTime, conditions other than the status of"
+    )
+
+
+def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:
+    file, saved = tmp_path / "policy.json", str(tmp_path / "saved.zip")
+    file.write_text(json.dumps(policy(RESTARTS)))
+    given = ["-f", write(node("n1", "4"), node("n2", "4"), restarted("many", 5))]
+    question = ("rebalance", "--policy", str(file), "-o", "json", "--snapshot", saved)
+    assert run("snapshot", "save", "-o", saved, *given).code == 0
+    answer = run(*question)
+    assert [step["pod"] for step in json.loads(answer.out)["steps"]] == ["default/many"]
+
+    def as_before(table: PodTable) -> msgspec.Struct:
+        return msgspec.structs.replace(PACK_PODS(table), containers=None)
+
+    monkeypatch.setattr(sections, "_build_pod_record", as_before)
+    assert run("snapshot", "save", "-o", saved, *given).code == 0
+    answer = run(*question)
+    document = json.loads(answer.out)
+    assert (answer.code, document["steps"]) == (5, [])
+    assert "restarts and states of containers, which the snapshot lacks" in answer.out
+
+
+def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
+    """Upstream's evictor looks for no other node without nodeFit."""
+    objects = [tainted("n1", "4"), node("n2", "1"), owned("a", "n1", "2")]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
+    assert answer["held"][0]["why"].startswith("it fits nowhere else: 0/2 nodes are available")
+    fits = {"name": "DefaultEvictor", "args": {"nodeFit": True}}
+    assert run_rebalance(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
+
+
+def test_nobody_is_lost(run: Run, write: Write, tmp_path) -> None:
+    """A pod without an owner, which asks the descheduler to be evicted."""
+    bare = owned("a", "n1")
+    bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
+    assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
+
+
+def test_a_job_that_would_fail(run: Run, write: Write, tmp_path) -> None:
+    made = owned("a", "n1")
+    made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
+    job["metadata"] = {"name": "j", "namespace": "default", "uid": "j"}
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    why = "its Job allows no more failed pods (backoffLimit)"
+    assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], why, 1)
+    job["spec"] = {}
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    assert [step["target"] for step in answer["steps"]] == ["n2"]
+
+
+def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
+    """Of three pods one may be away at a time: one a round, and a fourth round in which nothing is left."""
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+    pods = [owned(name, "n1", app="web") for name in "abc"]
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), *pods, budget], policy(TAINTS))
+    assert [step["round"] for step in answer["steps"]] == [1, 2, 3]
+    assert [(entry["evicted"], entry["refused"]) for entry in answer["rounds"]] == [(1, 2), (1, 1), (1, 0), (0, 0)]
+    assert answer["steps"][0]["budgets"] == ["default/web"]
+    assert answer["held"] == []
+
+
+def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    assert answer["steps"] == []
+    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web allows no disruption now")
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts"),
+    [
+        ("maxNoOfPodsToEvictTotal", [1, 1, 1, 0]),
+        ("maxNoOfPodsToEvictPerNode", [1, 1, 1, 0]),
+        ("maxNoOfPodsToEvictPerNamespace", [1, 1, 1, 0]),
+    ],
+)
+def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str, counts: list[int]) -> None:
+    objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc")]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS, **{limit: 1}))
+    assert [entry["evicted"] for entry in answer["rounds"]] == counts
+
+
+def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
+    """The only node that the pod prefers is full, so that it comes back to its own again and again."""
+    prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    term = {"weight": 1, "preference": {"matchExpressions": [prefers]}}
+    moving = owned("a", "n1", "2")
+    moving["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    best = node("n2", "1")
+    best["metadata"]["labels"] = {"disk": "ssd"}
+    kind = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
+    document = policy({"name": "RemovePodsViolatingNodeAffinity", "args": kind})
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), best, moving], document)
+    assert (answer["code"], answer["loops"], answer["quiet"]) == (1, True, False)
+    assert [step["stays"] for step in answer["steps"]] == [True]
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [{"source": "KubernetesMetrics"}, {"metricsServer": True}, {"source": "Prometheus", "prometheus": {"query": "up"}}],
+)
+def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, metrics: Json) -> None:
+    args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
+    document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
+    assert (answer["code"], answer["steps"]) == (5, [])
+    (said,) = answer["notReplayed"]
+    assert said.endswith("metricsUtilization: the actual usage of pods is unknown, only their requests are known")
+
+
+def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
+    code, out, err = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1"), whole=False))
+    assert code == 5, err
+    assert "disruption budgets" in out
+
+
+NAME = {"name": "RemovePodsViolatingNodeTaints"}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"kind": "Pod"}, "policy.json: not a DeschedulerPolicy: no apiVersion, Pod"),
+        (policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not supported"),
+        (policy({"name": "RemovePodsViolatingTaints"}), "did you mean RemovePodsViolatingNodeTaints?"),
+        (policy({**NAME, "args": {"excludeTaints": []}}), 'unknown field "excludeTaints" of RemovePodsViolating'),
+        (policy({**NAME, "args": {"excludedTaints": "a"}}), "pluginConfig[0].args.excludedTaints: expected array"),
+        (policy({**NAME, "args": {"namespaces": {"include": ["a"], "exclude": ["b"]}}}), "only one of include and"),
+        (policy(NAME, point="balance"), "RemovePodsViolatingNodeTaints has no extension point balance"),
+        (policy() | {"profiles": [{"plugins": {"deschedule": {"enabled": [NAME["name"]]}}}]}, "has no pluginConfig"),
+        (policy({"name": "RemovePodsViolatingNodeAffinity"}), "args.nodeAffinityType: must be set"),
+        (policy({"name": "DefaultEvictor", "args": {"minPodAge": "soon"}}), 'args.minPodAge: "soon" is not a duration'),
+        (policy({"name": "DefaultEvictor", "args": {"minReplicas": -1}}), "args.minReplicas: expected int >= 0"),
+        (policy({"name": "PodLifeTime"}), "args: one of maxPodLifeTimeSeconds"),
+        (policy({"name": "RemovePodsHavingTooManyRestarts"}), "args.podRestartThreshold: must be 1 or more"),
+        (
+            policy({"name": "HighNodeUtilization", "args": {"thresholds": {"cpu": 120}}}),
+            "args.thresholds[cpu]: must be from 0 to 100",
+        ),
+        (policy(maxNoOfPodsToEvictTotal="many"), "policy.json, maxNoOfPodsToEvictTotal: expected int, got str"),
+        (policy(nodeSelector="a b"), "policy.json, nodeSelector: "),
+    ],
+)
+def test_policies_that_cannot_be_used(run: Run, write: Write, tmp_path, document: Json, said: str) -> None:
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(document))
+    code, _, err = run("rebalance", "--policy", str(file), "-f", write(node("n1", "4")))
+    assert (code, said in err) == (2, True), err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_two_documents(run: Run, tmp_path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("---\nkind: A\n---\nkind: B\n")
+    code, _, err = run("rebalance", "--policy", str(file), "--demo")
+    assert (code, "expected one DeschedulerPolicy, found 2 documents" in err) == (2, True)
+
+
+def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
+    assert (answer["policyIgnored"], answer["ignored"]) == (['unknown field "interval"'], [])

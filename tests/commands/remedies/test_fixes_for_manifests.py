@@ -1,0 +1,90 @@
+"""Check fixes for unapplied manifests in clusters where other pods wait for a node."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from command_line import Run, Write, node, pod
+
+CONTAINERS = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]
+
+
+def _workload(kind: str, name: str, namespace: str, containers: list[Any] = CONTAINERS) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}}
+    if kind == "Pod":
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": template["spec"]}
+    if kind == "Job":
+        template["spec"] = {**template["spec"], "restartPolicy": "Never"}
+        return {"apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": {"template": template}}
+    spec: dict[str, Any] = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    if kind == "StatefulSet":
+        spec["serviceName"] = name
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job", "Pod"])
+@pytest.mark.parametrize("namespace", ["default", "shop", "not-there"])
+def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait(
+    run: Run, write: Write, command: str, kind: str, namespace: str
+) -> None:
+    """Fixes that leave the pod as it is, such as one more node, are tried with the pod in the cluster, too."""
+    outcome = run(command, "-f", write(_workload(kind, "redis", namespace)), "--demo", "-o", "json")
+    assert outcome.code == 1, outcome.err
+    fixes = json.loads(outcome.out)["remedies"]
+    assert any(fix["kinds"] == ["AddNode"] and fix["holds"] for fix in fixes)
+
+
+def test_fixes_are_chosen_for_the_pods_of_the_files(run: Run, write: Write) -> None:
+    """A node of 4 CPUs takes one pod of 3. Two pods of the cluster are ahead, so the two new ones need four nodes."""
+    waiting = [pod(f"old-{number}", cpu="3", priority=1000) for number in range(2)]
+    cluster = write(node("n1", cpu="4"), pod("full", nodeName="n1", cpu="3", priority=1000), *waiting)
+    chart = write(_workload("Deployment", "web", "d"), _workload("Deployment", "api", "d"), name="chart.json")
+    outcome = run("remedies", "-f", cluster, "-f", chart, "--only", "AddNode", "-o", "json")
+    report = json.loads(outcome.out)
+    assert (report["waiting"], report["cleared"]) == (2, 2)
+    (chosen,) = report["chosen"]
+    assert chosen["remedy"]["summary"].startswith("Add 4 nodes")
+    assert chosen["clears"] == ["d/api-new-0", "d/web-new-0"]
+    assert chosen["remedy"]["alsoPlaces"] == ["default/old-0", "default/old-1"]
+
+
+def test_remedies_tell_of_pods_that_wait_in_other_namespaces(run: Run) -> None:
+    """In the demo 10 pods wait, none of them in the namespace default."""
+    outcome = run("remedies", "-n", "default", "--demo")
+    assert outcome.code == 0
+    assert "No pod waits in namespace default; 10 pods wait in other namespaces" in " ".join(outcome.out.split())
+    assert outcome.commands == ["kschedctl remedies -A --demo"]
+    assert json.loads(run("remedies", "-n", "default", "--demo", "-o", "json").out)["elsewhere"] == 10
+
+
+KAFKA = {
+    "apiVersion": "kafka.strimzi.io/v1beta2",
+    "kind": "Kafka",
+    "metadata": {"name": "events", "namespace": "shop"},
+    "spec": {"kafka": {"replicas": 3}},
+}
+SMALL = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "10m"}}}]
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
+@pytest.mark.parametrize("names", [["tiny"], ["tiny", "small"]])
+def test_a_custom_resource_beside_workloads_leaves_the_answer_undecided(
+    run: Run, write: Write, command: str, names: list[str]
+) -> None:
+    """All pods of the Deployments fit, and nobody knows what the pods of the custom resource are like."""
+    chart = write(KAFKA, *(_workload("Deployment", name, "shop", SMALL) for name in names))
+    outcome = run(command, "-f", chart, "--demo")
+    assert outcome.code == 5
+    assert "1 custom resource not checked" in " ".join(outcome.out.split())
+    (waiting,) = json.loads(run(command, "-f", chart, "--demo", "-o", "json").out)["waitingElsewhere"]
+    assert waiting["resource"] == "Kafka shop/events"
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
+def test_a_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
+    chart = write(KAFKA, _workload("Deployment", "redis", "shop"))
+    assert run(command, "-f", chart, "--demo").code == 1

@@ -1,0 +1,59 @@
+"""Check which pods ``kschedctl sampling`` asks about, its first line and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import msgspec
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.audit.sampling.page import build_sampling_page
+from kschedctl.commands.audit.sampling.report import SamplingCosts
+from kschedctl.commands.schema import build_schema
+from kschedctl.render.page import Style
+from kschedctl.render.plots.plot import Plot
+
+NODES = [node(f"n{number:03}") for number in range(120)]
+"""All alike: 50 % of them are 60, and 100 the least that is looked at."""
+
+
+def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
+    code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it loses 0.0 points per pod"
+    assert "now, 1.13" in out
+
+
+def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
+    cluster = write(*NODES, pod("web"), pod("db", "2"))
+    named = json.loads(run("sampling", "db", "-f", cluster, "-o", "json").out)
+    assert (named["asked"], [kind["pod"] for kind in named["profiles"][0]["kinds"]]) == ("named", ["default/db"])
+    jsonschema.validate(named, build_schema(SamplingCosts))
+    manifest = write(pod("more"), name="more.yaml")
+    asked = json.loads(run("sampling", "-f", cluster, "-f", manifest, "-o", "json").out)
+    assert [kind["pod"] for kind in asked["profiles"][0]["kinds"]] == ["default/more"]
+
+
+def test_the_plot_has_the_numbers_of_the_table(run: Run, write: Write) -> None:
+    document = json.loads(run("sampling", "-f", write(*NODES, pod("web")), "-o", "json").out)
+    page = build_sampling_page(msgspec.convert(document, SamplingCosts), Style())
+    [plot] = [block for block in page if isinstance(block, Plot)]
+    curve = document["profiles"][0]["curve"]
+    assert plot.series[0].points == tuple((point["percentage"], point["loss"]) for point in curve)
+
+
+def test_what_was_not_read_leaves_it_open(run: Run, write: Write) -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    code, out, _ = run("sampling", "web", "-f", write(*NODES, pod("web", volumes=[claim]), whole=False))
+    assert code == 5
+    assert "Not certain: PersistentVolumeClaims" in out
+
+
+@pytest.mark.parametrize("options", [["--kinds", "0"], ["--max-loss", "-1"], ["--max-loss", "nan"], ["no-such-pod"]])
+def test_wrong_usage(run: Run, write: Write, options: list[str]) -> None:
+    code, out, err = run("sampling", *options, "-f", write(*NODES, pod("web")))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1

@@ -1,0 +1,133 @@
+"""Check ``scale up`` and ``scale down`` on loops of the real Cluster Autoscaler, and on groups derived from labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Run, Write, node, pod
+from golden_cases import Json, family_lines
+
+import kschedctl
+
+
+def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
+    cluster, groups = tmp_path / "cluster.json", tmp_path / "groups.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given["objects"]}))
+    groups.write_text(json.dumps({"nodeGroups": given["nodeGroups"], "options": given.get("options") or {}}))
+    return "-f", str(cluster), "--node-groups", str(groups), "--assume-complete"
+
+
+def cases(family: str, key: str) -> list[Json]:
+    loops = (json.loads(line) for line in family_lines(f"autoscaling/{family}"))
+    return [each for each in loops if each["answer"].get(key)]
+
+
+def test_up_says_what_the_function_says(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = cases("scaleup", "increases")[0]["input"]
+    monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
+    asked = ("scale", "up", *files(tmp_path, given))
+    answer = json.loads(run(*asked, "-o", "json").out)
+    cluster = kschedctl.Cluster.from_objects(given["objects"])
+    expected = kschedctl.scale_up(cluster, given["nodeGroups"], given.get("options"), now=given["now"])
+    assert answer["kind"] == "ScaleUp"
+    assert answer["increases"] == expected.to_dict()["increases"]
+    assert run(*asked).out.startswith("Scale-up: ")
+
+
+def test_down_gives_every_node_its_reason(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = cases("scaledown", "unneeded")[0]["input"]
+    monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
+    asked = ("scale", "down", *files(tmp_path, given))
+    done = run(*asked, "-o", "json")
+    assert (done.code, json.loads(done.out)["kind"]) == (0, "ScaleDown")
+    wide = run(*asked, "-o", "wide").out
+    assert all(name in wide for name in json.loads(done.out)["nodes"])
+
+
+def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
+    """That is told first, and nothing is certain."""
+    pooled = node("n1", "1")
+    pooled["metadata"]["labels"] = {"example.com/crew": "blue"}
+    refused = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    waiting = pod("web", "1")
+    waiting["status"] = {"phase": "Pending", "conditions": refused}
+    placed = pod("old", "1")
+    placed["spec"]["nodeName"] = "n1"
+    file = write(pooled, waiting, placed)
+    done = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete")
+    assert done.code == 5
+    assert done.out.startswith("Not certain: node groups by labels")
+    assert "blue" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("scale", "sideways", "--demo"), "kschedctl scale up"),
+        (("scale", "up", "--demo", "--pool-label", "no/such"), "--pool-label KEY"),
+        (("scale", "up", "--demo", "--node-groups", "nowhere.yaml"), "nowhere.yaml"),
+        (("scale", "up", "--demo", "--node-groups", "GROUPS"), "no node groups"),
+    ],
+)
+def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text("name: pool\n")
+    done = run(*(str(groups) if each == "GROUPS" else each for each in arguments))
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_the_demo_has_pools(run: Run) -> None:
+    done = run("scale", "down", "--demo")
+    assert done.code == 5
+    assert "empty" in done.out
+
+
+def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: Path) -> None:
+    """Group by group what the real autoscaler said of the pod."""
+    found = 0
+    for each in cases("scaleup", "remaining")[:12]:
+        given, remaining = each["input"], each["answer"]["remaining"]
+        for name, refused in list(remaining.items())[:1]:
+            done = run("explain", name, *files(tmp_path, given), "--no-remedies", "-o", "json")
+            new = json.loads(done.out)["newNode"] if done.code == 1 else None
+            if new is None or new["existingNode"]:
+                continue  # kube-scheduler has a place for it, or there is no node at all
+            said = {verdict["pool"]: verdict["answer"] for verdict in new["pools"] if not verdict["takes"]}
+            for group, refusal in (refused.get("rejected") or {}).items():
+                assert said[group].startswith(f"{refusal['plugin']}: ")
+                found += 1
+    assert found >= 5
+
+
+def test_the_next_command_has_the_same_groups(run: Run, write: Write, tmp_path: Path) -> None:
+    """A group that may grow by one more is a fix of explain, and of the command that it names."""
+    waiting = pod("web", "2")
+    waiting["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+    file, groups = write(node("n1", "1"), waiting), tmp_path / "groups.json"
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    template = {"metadata": {"name": "t"}, "status": {"allocatable": room, "capacity": room}}
+    groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 0, "template": template}]}))
+    asked = ("-f", file, "--node-groups", str(groups), "--assume-complete")
+    told = run("explain", "default/web", *asked).out
+    command = next(line for line in told.splitlines() if line.strip().startswith("kschedctl remedies"))
+    fix = "Raise the maximum of node group b from 0 to 1"
+    assert fix in told
+    assert fix in run(*command.split()[1:]).out
+
+
+@pytest.mark.parametrize(("value", "since"), [("1780304400", "2026-06-01T09:00:00Z"), ("soon", ""), ("9" * 11, "")])
+def test_since_when_a_node_is_marked(run: Run, write: Write, tmp_path: Path, value: str, since: str) -> None:
+    """By the taint that the autoscaler sets; without one the wait is told alone."""
+    marked, groups = node("n1", "1"), tmp_path / "groups.json"
+    taint = {"key": "DeletionCandidateOfClusterAutoscaler", "value": value, "effect": "PreferNoSchedule"}
+    marked["spec"] = {"taints": [taint]}
+    groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 3, "target": 1, "nodes": ["n1"]}]}))
+    asked = ("scale", "down", "-f", write(marked), "--node-groups", str(groups), "--assume-complete")
+    assert json.loads(run(*asked, "-o", "json").out)["markedSince"] == ({"n1": since} if since else {})
+    told = run(*asked).out
+    assert "once unneeded for 10m" in told
+    assert ("marked as unneeded since" in told) == bool(since)

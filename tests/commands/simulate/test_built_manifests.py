@@ -1,0 +1,98 @@
+"""Check that commands that apply manifests replay what ``--kustomize`` and ``--helm`` build."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Run, Write, node
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: web, resources: {requests: {cpu: "1"}}}]}
+"""
+OVERLAY = "resources: [../base]\nnamePrefix: prod-\nreplicas: [{name: web, count: 6}]\n"
+RENDERED = "---\n# Source: shop/templates/web.yaml\n" + WEB
+WITH_KUSTOMIZE = pytest.mark.skipif(
+    not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl"
+)
+
+
+@pytest.fixture(autouse=True)
+def _overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "base/web.yaml": WEB,
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "prod/kustomization.yaml": OVERLAY,
+        "chart/Chart.yaml": "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
+        "chart/templates/web.yaml": "kind: {{ .Values.kind }}\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+
+@WITH_KUSTOMIZE
+@pytest.mark.parametrize("folder", ["prod", "prod/kustomization.yaml"])
+def test_an_overlay_is_simulated_as_it_is_built(folder: str, run: Run, write: Write) -> None:
+    """Six pods of one cpu each on a node of four; a finding stands at the file that made the Deployment."""
+    outcome = run("simulate", "-f", write(node("n1")), "-f", folder, "--kustomize", "-o", "json")
+    report = json.loads(outcome.out)
+    assert (outcome.code, report["unplaced"]) == (1, 2)
+    assert {name.rpartition("/")[2].startswith("prod-web") for name in report["placements"]} == {True}
+    told = run("simulate", "-f", write(node("n1")), "-f", folder, "--kustomize", "-o", "github").out
+    assert "file=base/web.yaml,line=1," in told
+
+
+@WITH_KUSTOMIZE
+def test_a_base_is_not_there_twice(run: Run) -> None:
+    """Of all folders only what is built counts."""
+    shutil.rmtree("chart")
+    report = json.loads(run("simulate", "--demo", "-f", ".", "-R", "--kustomize", "-o", "json").out)
+    assert len(report["placements"]) + report["unplaced"] == 6
+    assert run("capacity", "--demo", "-f", "prod", "--kustomize").out.startswith("Deployment default/prod-web: ")
+    assert run("explain", "--demo", "-f", "prod", "--kustomize").out.startswith("default/prod-web-new-0 Schedulable")
+
+
+def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "helm"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nprint({RENDERED!r})\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(program.parent))
+    outcome = run("simulate", "--demo", "-f", "chart", "--helm")
+    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "All scheduled: 1 of 1 pod gets a node")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["prod"], "error: prod: no Kubernetes object in it (build it with --kustomize)"),
+        (["chart"], "error: chart: no Kubernetes object in it (build it with --helm)"),
+        (
+            ["base"],
+            "base/kustomization.yaml: not built, so the other files are read as they are: --kustomize",
+        ),
+    ],
+)
+def test_what_is_not_built_is_told(files: list[str], told: str, run: Run) -> None:
+    assert told in run("simulate", "--demo", *(part for name in files for part in ("-f", name))).err
+
+
+@WITH_KUSTOMIZE
+def test_what_kustomize_says_is_the_error(run: Run) -> None:
+    Path("prod/kustomization.yaml").write_text("resources: [nowhere.yaml]\n")
+    outcome = run("simulate", "--demo", "-f", "prod", "--kustomize")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "nowhere.yaml" in outcome.err

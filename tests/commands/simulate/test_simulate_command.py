@@ -1,0 +1,214 @@
+"""Check `simulate` as users call it: charts, namespaces, errors, the first and the last lines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.api.workloads import count_pods, decode_workload
+from kschedctl.commands import capacity as capacity_study
+
+Json = dict[str, Any]
+NODES = [node("n1"), node("n2")]
+
+
+def deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
+    body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": body}
+
+
+def running(name: str) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f", "controller": True}
+    found = pod(name, uid=name, nodeName="n1")
+    found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5f"}, "ownerReferences": [owner]}
+    return found
+
+
+def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
+    hook = pod("try", cpu="100m")
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    migration = pod("migrate", cpu="100m")
+    migration["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}
+    other = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "r"}, "spec": {}}
+    chart = write(deployment("web", 1), hook, migration, other, name="chart.json")
+    found = run("simulate", "-f", write(*NODES), "-f", chart, "-o", "json")
+    assert json.loads(found.out)["placements"].keys() == {"default/web-new-0", "default/migrate"}
+    assert found.err.splitlines() == [
+        "note: not checked: Rollout/r, whose operators create pods of a shape that kschedctl cannot know",
+        "note: left out, as Helm creates them neither on install nor on upgrade: Pod default/try",
+    ]
+
+
+def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
+    cluster = write(*NODES, pod("small", cpu="1", uid="small"), pod("huge", cpu="99", uid="huge"))
+    saved = cluster.replace("json", "ksnap")
+    assert run("snapshot", "save", "-f", cluster, "-o", saved).code == 0
+    code, out, _ = run("simulate", "--pending", "--snapshot", saved, "-o", "json")
+    assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
+    shown = run("simulate", "--pending", "--snapshot", saved).out
+    assert shown.endswith(f"Next\n  kschedctl remedies -A --snapshot {saved}\n")
+    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n needs manifests")
+    assert run("simulate", "--demo").err.startswith("error: no manifests")
+
+
+def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
+    """The pod comes once, and finds the claim beside it."""
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    asked = {"requests": {"storage": "1Gi"}}
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": asked}
+    late = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, **late}
+    bare = pod("bare", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    del bare["metadata"]["namespace"]
+    found = run("simulate", "-f", write(*NODES, storage), "-f", write(bare, claim, name="a.json"), "-n", "shop")
+    assert found.out.startswith("All scheduled: 1 of 1 pod gets a node\n")
+    assert "Pod shop/bare" in found.out
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ({**deployment("web", 1), "metadata": {}}, "items[0].metadata.name: required"),
+        (deployment("web", 1, "1x"), "items[0].spec.template.spec.containers[0].resources.requests.cpu: quantities"),
+        (deployment("web", "3"), "items[0].spec.replicas: expected int, got str"),  # type: ignore[arg-type]
+    ],
+    ids=["no name", "quantity", "type"],
+)
+def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest: Json, message: str) -> None:
+    path = write(manifest, name="bad.json")
+    found = run("simulate", "-f", write(*NODES), "-f", path)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"error: {path}: document 1, {message}")
+    assert found.err.count("\n") == 1
+
+
+def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write) -> None:
+    path = write(deployment("web", 2, priorityClassName="gold"), name="a.json")
+    bare = write(pod("web", priorityClassName="gold"), name="b.json")
+    for command in ("simulate", "explain"):
+        found = run(command, "-f", write(*NODES), "-f", path)
+        assert found.code == 1
+        said = "Not created: 2 of 2 pods (2 wanted, 0 exist): no PriorityClass with name gold was found"
+        assert said in " ".join(found.out.split())
+        found = run(command, "-f", write(*NODES), "-f", bare)
+        assert found.code == 1
+        said = "Not created: 1 of 1 pod (1 wanted, 0 exist): no PriorityClass with name gold was found"
+        assert said in " ".join(found.out.split())
+    found = run("capacity", "-f", write(*NODES), "-f", path)
+    assert found.code == 1
+    assert "but only 0 more are created: no PriorityClass with name gold was found" in found.out
+
+
+def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:
+    found = run("simulate", "--demo", "-f", write(pod("p", uid="u")))
+    assert (found.code, "remove metadata.uid" in found.err) == (2, True)
+
+
+def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
+    files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(deployment("web", 1, "5"), name="web.json")]
+    found = run("simulate", *files, "--rollout")
+    assert (found.code, found.out.splitlines()[0]) == (
+        1,
+        "1 pod not scheduled: 0 of 1 pod gets a node, 1 rollout stuck",
+    )
+    assert "stuck: 0 of 1 new pod run, 1 old pod is left" in " ".join(found.out.split())
+    plain = run("simulate", *files).out
+    commands = [line.strip() for line in plain.splitlines() if line.startswith("  kschedctl ")]
+    assert [command.split()[1] for command in commands] == ["capacity", "simulate"]
+    assert commands[1].endswith("--rollout")
+
+
+def test_the_worst_of_several_runs_counts(run: Run, write: Write) -> None:
+    """The small pod takes one of two nodes that are alike; the large one needs n1."""
+    small, large = pod("small", "1"), pod("large", "4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    found = run("simulate", "-f", write(*NODES), "-f", write(small, large, name="a.json"), "--runs", "8", "--jobs", "1")
+    assert found.code == 1
+    assert found.out.startswith("0 to 1 pods not scheduled: 1 to 2 of 2 pods get a node")
+
+
+@pytest.mark.parametrize("width", ["80", "160"])
+def test_no_line_is_wider_than_the_terminal(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    cluster, chart = write(*NODES), write(deployment("web", 12), name="web.json")
+    run_wide = run("simulate", "-f", cluster, "-f", chart, "-o", "json")
+    assert json.loads(run_wide.out)["unplaced"] == 4
+    monkeypatch.setenv("COLUMNS", width)
+    found = run("simulate", "-f", cluster, "-f", chart)
+    table = [line for line in found.out.splitlines() if not line.startswith("  kschedctl ")]
+    assert max(map(len, table)) <= int(width)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("runs", ["1", "4"])
+def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
+    """Also where other processes do the work, which takes many seconds more."""
+    cluster, web = write(*NODES), write(deployment("web", 150_000, "1m"), name="web.json")
+    program = [sys.executable, "-m", "kschedctl"]
+    arguments = ["simulate", "-f", cluster, "-f", web, "--runs", runs, "--jobs", "2"]
+    with subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "")
+    assert "Traceback" not in out
+
+
+TOO_MANY = {
+    "one": ({"replicas": 2_000_000_000}, "2,000,000,000 pods, 2,000,000,000 with all manifests, are too many"),
+    "together": ({"replicas": 100_000}, "100,000 pods, 200,000 with all manifests, are too many to simulate"),
+}
+
+
+@pytest.mark.parametrize("command", ["simulate", "whatif"])
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, command: str, name: str) -> None:
+    """No cluster can have more than 150,000 pods."""
+    spec, said = TOO_MANY[name]
+    manifests = [deployment(f"web-{i}", spec["replicas"]) for i in range(1 if name == "one" else 2)]
+    if command == "whatif":
+        scenario = {"steps": [{"apply": {"manifests": manifests}}]}
+        (tmp_path / "scenario.json").write_text(json.dumps(scenario))
+        code, _, err = run("whatif", str(tmp_path / "scenario.json"), "-f", write(node("n1")))
+    else:
+        code, _, err = run("simulate", "-f", write(node("n1")), "-f", write(*manifests, name="m.json"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert "the limit is 150,000 pods" in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "number"),
+    [
+        ("Deployment", {"replicas": 7}, 7),
+        ("StatefulSet", {}, 1),
+        ("DaemonSet", {}, 50),
+        ("Job", {"parallelism": 9, "completions": 4}, 4),
+        ("CronJob", {"jobTemplate": {"spec": {"parallelism": 6}}}, 6),
+        ("Pod", {}, 1),
+    ],
+)
+def test_how_many_pods_a_workload_makes(kind: str, spec: Json, number: int) -> None:
+    assert count_pods(decode_workload({"kind": kind, "metadata": {"name": "a"}, "spec": spec}), 50) == number
+
+
+def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that takes any number of pods, and a pod that asks for nothing."""
+    monkeypatch.setattr(capacity_study, "MAX_PODS", 300)
+    endless = node("n1")
+    endless["status"]["allocatable"]["pods"] = str(2**60)
+    shape = deployment("web", 1, cpu="0")
+    found = json.loads(run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "-o", "json").out)
+    assert (found["shapes"][0]["fits"], found["shapes"][0]["limited"]) == (300, True)
+    assert run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "--max", "150001").code == 2

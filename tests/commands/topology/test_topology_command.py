@@ -1,0 +1,75 @@
+"""Check which workloads ``kschedctl topology`` reports, its first line and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.audit.report import AnySection
+from kschedctl.commands.schema import build_schema
+
+ZONE = "topology.kubernetes.io/zone"
+Json = dict[str, Any]
+
+
+def zoned(name: str, zone: str) -> Json:
+    made = node(name)
+    made["metadata"]["labels"][ZONE] = zone
+    return made
+
+
+def build_workload_pods(workload: str, namespace: str, *nodes: str) -> list[Json]:
+    """Build the pods of a workload."""
+    owner = {"kind": "StatefulSet", "name": workload, "apiVersion": "apps/v1", "uid": workload, "controller": True}
+    made = [pod(f"{workload}-{i}", namespace=namespace, nodeName=name) for i, name in enumerate(nodes)]
+    for each in made:
+        each["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+OBJECTS = [
+    zoned("a1", "a"),
+    zoned("a2", "a"),
+    zoned("b1", "b"),
+    *build_workload_pods("web", "shop", "a1", "a2"),
+    *build_workload_pods("db", "data", "a1", "b1"),
+]
+
+
+def test_a_workload_in_one_zone(run: Run, write: Write) -> None:
+    code, out, err = run("topology", "-f", write(*OBJECTS))
+    assert (code, err) == (1, "")
+    assert out.splitlines()[0] == "2 workloads, 1 on a single node or in a single zone"
+    assert "all 2 pods are in zone a; 1 other would take them" in out
+    assert "data/db" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["db"], ["StatefulSet data/db"]),
+        (["sts/web"], ["StatefulSet shop/web"]),
+        (["shop/web", "db"], ["StatefulSet data/db", "StatefulSet shop/web"]),
+        (["-n", "data"], ["StatefulSet data/db"]),
+    ],
+)
+def test_all_is_told_of_those_that_are_named(run: Run, write: Write, arguments: list[str], expected: list[str]) -> None:
+    document = json.loads(run("topology", *arguments, "-f", write(*OBJECTS), "-o", "json").out)
+    jsonschema.validate(document, build_schema(AnySection))
+    assert [each["workload"] for each in document["placed"]] == expected
+    assert document["keys"] == ["kubernetes.io/hostname", ZONE]
+
+
+def test_a_key_of_ones_own(run: Run, write: Write) -> None:
+    assert '"rack"' in run("topology", "--key", "rack", "-f", write(*OBJECTS), "-o", "json").out
+
+
+@pytest.mark.parametrize("arguments", [["deploy/web"], ["nope"], ["web", "-n", "data"], ["-n", "nowhere"]])
+def test_what_is_not_there(run: Run, write: Write, arguments: list[str]) -> None:
+    code, out, err = run("topology", *arguments, "-f", write(*OBJECTS))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "two pods on nodes" in err

@@ -1,0 +1,167 @@
+"""Check the output forms, exit codes and errors of ``kschedctl wakes``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from command_line import Run, Write, node, pod
+
+from kschedctl.cluster import Cluster, Provenance
+from kschedctl.commands.schema import DOCUMENTS, build_schema
+from kschedctl.sources.archive_file import write_archive
+
+DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
+"""Kind -> the name of its schema."""
+
+
+def document(out: str, kind: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(out)
+    assert found["kind"] == kind
+    jsonschema.validate(found, build_schema(DOCUMENTS[DOCUMENT_NAMES[kind]]))
+    return found
+
+
+@pytest.fixture
+def cluster(write: Write) -> str:
+    return write(node("n1", "2"), pod("waits", "3"), pod("gated", schedulingGates=[{"name": "g"}]), pod("fits"))
+
+
+def event(tmp_path: Path, *documents: object) -> str:
+    path = tmp_path / "events.json"
+    path.write_text("\n".join(map(json.dumps, documents)))
+    return str(path)
+
+
+def test_one_pod(run: Run, cluster: str) -> None:
+    code, out, err = run("wakes", "waits", "-f", cluster)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "default/waits rejected by NodeResourcesFit; 5 kinds of change wake it"
+    assert "  - a node that offers 3 cpu is added" in out
+    assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
+    assert run("wakes", "fits", "-f", cluster).out == "default/fits fits now: nothing has to wake it\n"
+
+
+def test_all_pods(run: Run, cluster: str) -> None:
+    code, out, _ = run("wakes", "-A", "-f", cluster)
+    assert code == 0
+    assert out.splitlines()[0] == "2 pods in all namespaces wait for something to happen"
+    found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+    assert len(found["pods"]) == 3  # type: ignore[arg-type]
+    document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+
+
+def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
+    small, large = node("new", "1"), node("new", "4")
+    code, out, _ = run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, small))
+    assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods in all namespaces are woken by Node new added")
+    service = {"kind": "Service", "metadata": {"name": "s"}}
+    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, large, service))
+    assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each by itself")
+    assert "not watched: Service default/s added" in out
+    assert "NodeAdd: Queue by NodeResourcesFit" in out
+    found = document(
+        run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, large), "-o", "json").out, "WakesOfMany"
+    )
+    assert found["fitting"] == ["default/fits"]
+
+
+def test_a_pod_that_goes_itself_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
+    gone = {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "waits"}}}
+    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, gone))
+    assert (code, out.splitlines()[0]) == (1, "0 of 1 rejected pod is woken by Pod default/waits deleted")
+
+
+def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
+    before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
+    waits = pod("waits", "3", uid="1")
+    for file, size in ((before, "2"), (after, "4")):
+        assert run("snapshot", "save", "-f", write(node("n1", size), waits), "-o", file, "-q").code == 0
+    code, out, _ = run("wakes", "--between", before, after)
+    assert (code, out.splitlines()[0]) == (0, "1 pod waited in both, none was missed")
+    assert "Node n1 changed woke it; at the second moment it fits on n1" in out
+    assert document(run("wakes", "waits", "--between", before, after, "-o", "json").out, "WakesBetween")["changes"] == 1
+    assert run("wakes", "--between", before, before).out.startswith("1 pod waited in both, none was missed")
+
+
+def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
+    before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
+    placed = pod("runs", "1", nodeName="n1")
+    for file, objects in ((before, (pod("waits", "3", uid="1"), placed)), (after, (placed, pod("new", "1")))):
+        assert run("snapshot", "save", "-f", write(node("n1", "2"), *objects), "-o", file, "-q").code == 0
+    code, out, _ = run("wakes", "waits", "--between", before, after)
+    assert (code, out.splitlines()[0]) == (0, "No pod waited in both")
+    assert "is gone at the second moment; nothing woke it that both moments show" in out
+    only = "only pending pods can be woken"
+    assert run("wakes", "runs", "--between", before, after).err == (
+        f'error: pod "default/runs" is not pending in {before} ({only})\n'
+    )
+    assert run("wakes", "new", "--between", before, after).err == f'error: {before}: pod "default/new" not found\n'
+
+
+def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
+    files = []
+    for hour in (1, 2):
+        read_at = f"2026-01-01T0{hour}:00:00+00:00"
+        provenance = Provenance("https://example.com", read_at=read_at)
+        files.append(str(tmp_path / f"{hour}.ksnap"))
+        write_archive(Cluster(provenance=provenance), files[-1])
+    assert run("wakes", "-A", "--between", *files).code == 0
+    code, _, err = run("wakes", "-A", "--between", *reversed(files))
+    assert code == 2
+    assert err == (
+        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, "
+        f"{files[0]} earlier, at 2026-01-01T01:00:00+00:00 (name the earlier one first)\n"
+    )
+
+
+def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
+    """The flush of the unschedulable pods is an event for which no gating plugin asks."""
+    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is never tried")
+    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is retried after five")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nothing"], 'pod "default/nothing" not found'),
+        (["--event", "no-such-file"], "no-such-file"),
+        (["--between", "a", "b", "--event", "e"], "--between names both clusters"),
+        (["node/n1"], "is a node"),
+    ],
+)
+def test_wrong_usage(run: Run, cluster: str, arguments: list[str], problem: str) -> None:
+    source = [] if "--between" in arguments else ["-f", cluster]
+    code, out, err = run("wakes", *arguments, *source)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_a_pod_that_runs_cannot_be_woken(run: Run, write: Write) -> None:
+    code, _, err = run("wakes", "p", "-f", write(node("n1"), pod("p", nodeName="n1")))
+    assert (code, err) == (2, 'error: pod "default/p" is not pending (only pending pods can be woken)\n')
+
+
+def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    extender = {"urlPrefix": "http://extender.example", "filterVerb": "filter"}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config.write_text(json.dumps({**kind, "extenders": [extender]}))
+    code, out, _ = run("wakes", "fits", "-f", cluster, "--config", str(config))
+    assert (code, out.splitlines()[0][:24]) == (5, "default/fits fits now: n")
+    assert "not certain: Extenders were not called" in " ".join(out.split())
+    assert run("wakes", "waits", "-f", cluster, "--config", str(config)).code == 0
+    file = event(tmp_path, node("new", "4"))
+    assert run("wakes", "-A", "-f", cluster, "--config", str(config), "--event", file).code == 5
+
+
+def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> None:
+    claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    partly = write(node("n1", "2"), pod("waits", "3", volumes=claimed), whole=False)
+    code, out, _ = run("wakes", "waits", "-f", partly)
+    assert code == 5
+    assert "not certain: PersistentVolumeClaims" in " ".join(out.split())
+    assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, node("new", "4"))).code == 5

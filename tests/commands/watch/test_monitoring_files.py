@@ -1,0 +1,135 @@
+"""Load alerts and the dashboard with promtool, if installed, and check them against Grafana's own types."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from command_line import Run, Write
+
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+LAGGING = "kschedctl_answer_timestamp_seconds"
+OLDEST = "kschedctl_oldest_pending_pod_created_timestamp_seconds"
+FIRING: dict[str, dict[str, str]] = {
+    "PodsStuckInScheduler": {"kschedctl_stuck_pods": "2x60"},
+    "PodsPendingForLong": {f'{OLDEST}{{verdict="Unschedulable",cause="Insufficient cpu"}}': "0x60"},
+    "PodsNotCreated": {'kschedctl_uncreated_pods{workload="Deployment shop/web"}': "3x60"},
+    "NoRoomLeft": {'kschedctl_room_pods{shape="Deployment shop/web"}': "0x60"},
+    "LossLeavesPodsWithoutNode": {'kschedctl_loss_unplaced_pods{unit="zone",name="a"}': "4x60"},
+    "QuotaNearlyUsed": {
+        'kschedctl_quota_used{namespace="shop",quota="q",resource="pods"}': "19x60",
+        'kschedctl_quota_hard{namespace="shop",quota="q",resource="pods"}': "20x60",
+    },
+    "KschedctlDown": {LAGGING: "0x60"},
+}
+"""Alert -> series that make it fire within an hour."""
+QUIET = {
+    "kschedctl_stuck_pods": "0x60",
+    f'{OLDEST}{{verdict="Gated",cause="a gate"}}': "0x60",
+    'kschedctl_room_pods{shape="Deployment shop/web"}': "1x60",
+    'kschedctl_loss_unplaced_pods{unit="zone",name="a"}': "0x60",
+    'kschedctl_quota_used{namespace="shop",quota="q",resource="pods"}': "17x60",
+    'kschedctl_quota_hard{namespace="shop",quota="q",resource="pods"}': "20x60",
+    'kschedctl_quota_used{namespace="shop",quota="none",resource="pods"}': "0x60",
+    'kschedctl_quota_hard{namespace="shop",quota="none",resource="pods"}': "0x60",
+}
+
+
+def printed(run: Run, what: str) -> str:
+    return run("watch", "--print", what).out
+
+
+def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    assert PROMTOOL is not None
+    return subprocess.run([PROMTOOL, *arguments], input=text, capture_output=True, text=True, check=False)
+
+
+def _series(values: dict[str, str]) -> list[dict[str, str]]:
+    """Parse series in promtool's notation: ``3x60`` is ``3+0x60``, the same value for an hour."""
+    steady = {name: value if "+" in value else value.replace("x", "+0x") for name, value in values.items()}
+    return [{"series": name, "values": value} for name, value in steady.items()]
+
+
+@needs_promtool
+def test_prometheus_takes_the_rules_and_the_numbers(run: Run, tmp_path: Path, write: Write) -> None:
+    (tmp_path / "rules.yaml").write_text(printed(run, "rules"))
+    assert promtool("check", "rules", str(tmp_path / "rules.yaml")).returncode == 0
+    spec = {"containers": [{"name": "c", "image": "web"}]}
+    web = write({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
+    text = run("watch", "--demo", "-o", "openmetrics", "--losses", "zone", "--room-for", web).out
+    assert "kschedctl_room_pods{" in text
+    done = promtool("check", "metrics", text=text)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@needs_promtool
+def test_each_alert_fires_for_what_it_is_about_and_no_other(run: Run, tmp_path: Path) -> None:
+    rules = yaml.safe_load(printed(run, "rules"))
+    names = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    assert {*names} == {*FIRING}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(_without_words(rules)))
+    tests = []
+    for name, values in FIRING.items():
+        given = {LAGGING: "0+60x60", **values}
+        tests.append({"input_series": _series(given), **_expected(names, name)})
+    tests.append({"input_series": _series({LAGGING: "0+60x60", **QUIET}), **_expected(names, "")})
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(document))
+    done = promtool("test", "rules", str(tmp_path / "tests.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _expected(names: list[str], firing: str) -> dict[str, Any]:
+    checks = [{"eval_time": "59m", "alertname": name, "exp_alerts": [{}] if name == firing else []} for name in names]
+    return {"interval": "1m", "alert_rule_test": checks}
+
+
+def _without_words(rules: Any) -> Any:
+    """Return the alerts without labels of series and annotations, whose texts are tested elsewhere."""
+    groups = []
+    for group in rules["groups"]:
+        counted = [{**rule, "expr": f"count({rule['expr']}) > 0"} for rule in group["rules"]]
+        bare = [{key: rule[key] for key in ("alert", "for", "expr")} for rule in counted]
+        groups.append({"name": group["name"], "rules": bare})
+    return {"groups": groups}
+
+
+@needs_promtool
+def test_prometheus_can_answer_the_panels(run: Run, tmp_path: Path) -> None:
+    panels = json.loads(printed(run, "dashboard"))["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    records = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
+    (tmp_path / "panels.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
+    done = promtool("check", "rules", str(tmp_path / "panels.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_grafana_knows_every_field_of_the_dashboard(run: Run) -> None:
+    """Read into Grafana's own types and written again, nothing of it is missing; some defaults are added."""
+    dashboards = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
+    encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
+    dashboard = json.loads(printed(run, "dashboard"))
+    known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(dashboard)))
+    assert list(lost(dashboard, known)) == []
+    misspelt = {**dashboard, "refesh": "1m"}
+    known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(misspelt)))
+    assert list(lost(misspelt, known)) == ["refesh"]
+
+
+def lost(given: Any, known: Any, path: str = "") -> Any:
+    """Yield the paths of values that are missing or have changed."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        for key, value in given.items():
+            at = f"{path}.{key}".lstrip(".")
+            yield from lost(value, known[key], at) if key in known else (at,)
+    elif isinstance(given, list) and isinstance(known, list) and len(given) == len(known):
+        for index, (value, other) in enumerate(zip(given, known, strict=True)):
+            yield from lost(value, other, f"{path}[{index}]")
+    elif given != known:
+        yield path
