@@ -159,7 +159,10 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason for which a Workload waits."""
+    """Return the reason for which a Workload waits, with the first of these that applies.
+
+    It is deactivated, waits for admission checks, names no existing LocalQueue, or waits in its ClusterQueue.
+    """
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return WaitReason("is deactivated: spec.active is false")
