@@ -23,6 +23,7 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_units
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
+from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
@@ -100,6 +101,7 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     installation = find_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
+    assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
     try:
         outlook = foresee(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
