@@ -79,6 +79,10 @@ class WorkloadPriorityClassRef(Struct, frozen=True):
     name: str = ""
 
 
+class PreemptionGate(Struct, frozen=True):
+    name: str = ""
+
+
 class KueueWorkloadSpec(Struct, frozen=True):
     queue_name: str = ""
     active: bool | None = None
@@ -89,6 +93,7 @@ class KueueWorkloadSpec(Struct, frozen=True):
     priority_class_source: str = ""
     """Replaced by ``priority_class_ref`` in v1beta2."""
     pod_sets: tuple[KueuePodSet, ...] = ()
+    preemption_gates: tuple[PreemptionGate, ...] = ()
 
 
 class TopologyDomainAssignment(Struct, frozen=True):

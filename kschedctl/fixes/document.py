@@ -148,10 +148,12 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of deleting a Job with its pods, which its immutable template requires."""
     pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
-    text = f"{owner} is deleted and created again"
-    if pods:
-        verb = "has" if running == 1 else "have"
-        text += f", with its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
+    text = f"{owner} is deleted and recreated"
+    if len(pods) == 1:
+        text += f", and so is its pod, which {'is on a node' if running else 'has no node yet'}"
+    elif pods:
+        on_nodes = f"{running:,} of them on nodes" if running else "none of which has a node yet"
+        text += f", and so are its {len(pods):,} pods, {on_nodes}"
     return FixCost(CostKind.DELETES, text, len(pods))
 
 

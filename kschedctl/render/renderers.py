@@ -16,7 +16,7 @@ from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
-from kschedctl.reports.unknown import describe_doubt
+from kschedctl.reports.unknown import describe_verdict_doubts
 
 PAGES = {"Answers": "render.answers_page:build_answers_page"}
 """Kind of a document -> the function that builds the document's page."""
@@ -110,8 +110,8 @@ def _describe_doubt(document: Document) -> str:
     """Return a sentence for an undecided answer, or "". A picture is seen without the text around it."""
     if not getattr(document, "undecided", False):
         return ""
-    leaning = describe_doubt(getattr(document, "unknown", ()))
-    return f"This holds{leaning}" if leaning else "Undecided: not everything it depends on was read or asked"
+    doubts = describe_verdict_doubts(getattr(document, "unknown", ()))
+    return f"Not certain: {doubts}" if doubts else "Undecided: not everything it depends on was read or asked"
 
 
 def _render_brief(document: Document, style: Style) -> str:

@@ -38,7 +38,7 @@ from kschedctl.reports.placements import (
     list_victims,
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
 from kschedctl.text.amounts import format_percentage
 from kschedctl.text.counts import agreeing, counted, first_few, first_of
 from kschedctl.text.printable import rewrite_fit_error
@@ -95,7 +95,10 @@ def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
 
 
 def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
-    """Return lines about the parts of the answer, besides the verdict, that unread kinds could change."""
+    """Return lines about the parts of the answer, besides the verdict, that unread kinds could change.
+
+    The last line says how to have the kinds read, unless the line with the verdict does.
+    """
     consequences = {
         "message": "kube-scheduler's message and victims could differ",
         "scores": "the scores could differ",
@@ -108,8 +111,11 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     for affects, consequence in consequences.items():
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
-            lines.append(paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(kinds)}; {consequence}"))
-    return tuple(lines)
+            lines.append(f"{describe_unread(kinds)}; {consequence}")
+    beside_verdict = [kind for kind in unknown if kind.affects in consequences]
+    if lines and not any(kind.affects == VERDICT for kind in unknown):
+        lines[-1] += advise_reading(beside_verdict)
+    return tuple(paragraph(Marked("not known:", Tone.WARNING), line) for line in lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:

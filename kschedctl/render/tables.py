@@ -164,8 +164,11 @@ def _format_value(value: object, column: Column) -> str:
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:
-    """Format resources, such as `7.5 cpu, 12Gi memory`."""
-    return ", ".join(f"{format_rounded(name, amount)} {name}" for name, amount in resources.items())
+    """Format resources, such as `7.5 CPUs, 12Gi memory`."""
+    return ", ".join(
+        f"{format_rounded(name, amount)} {('CPU' if amount == 1000 else 'CPUs') if name == CPU else name}"
+        for name, amount in resources.items()
+    )
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:

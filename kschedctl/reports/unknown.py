@@ -10,34 +10,18 @@ import msgspec
 from kschedctl.api.kinds import pluralize_kind
 
 VERDICT = "verdict"
-SUBJECTS: Mapping[str, str] = {
-    "Node": "other nodes",
-    "Pod": "other pods",
-    "Namespace": "the labels of namespaces",
-    "Service": "services",
-    "PersistentVolumeClaim": "claims",
-    "PersistentVolume": "volumes",
-    "StorageClass": "storage classes",
-    "CSINode": "limits of volumes",
-    "ResourceClaim": "device claims",
-    "DeviceClass": "device classes",
-    "ResourceSlice": "devices",
-    "PriorityClass": "priority classes",
-    "PodDisruptionBudget": "disruption budgets",
-    "ResourceQuota": "quotas",
-    "LimitRange": "LimitRanges",
-    "ServiceAccount": "service accounts",
-    "AdmissionWebhook": "admission webhooks",
-    "AdmissionPolicy": "admission policies",
-    "Extender": "extenders",
-    "Nomination": "gated pods' nominations",
-    "ReleaseNote": "release notes",
-}
-"""Kind -> what people call its objects, where the kind itself says it less well."""
-
 INSTANCE_TYPES = "InstanceType"
 PLURALS: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
 """Plurals of names that are no kinds of objects."""
+READ_THEM: Mapping[str, str] = {
+    "were not among the files": "add them, or specify --assume-complete if there are none",
+    "were not among the objects": "add them, or pass assume_complete=True if there are none",
+    "are not in snapshots of that version": "save a new snapshot",
+    "were not called": "specify --call-extenders",
+}
+"""Why a kind was not read -> what makes the answer certain, where an option or a file does."""
+NOT_CERTAIN = "not certain"
+"""The words beside a verdict that unread kinds could change."""
 
 
 class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
@@ -79,15 +63,6 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     return any(entry.affects == VERDICT for entry in unknown)
 
 
-def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause about unread kinds that could change the verdict: ``unless claims or devices say otherwise``."""
-    subjects = [SUBJECTS.get(entry.kind, pluralize_kind(entry.kind)) for entry in unknown if entry.affects == VERDICT]
-    if len(subjects) > 1:
-        *first_subjects, last_subject = subjects
-        subjects = [f"{', '.join(first_subjects)} or {last_subject}"]
-    return f"unless {''.join(subjects)} say otherwise"
-
-
 def describe_unread(unknown: Iterable[UnknownKind]) -> str:
     """Describe which kinds were not read and why: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}
@@ -96,9 +71,19 @@ def describe_unread(unknown: Iterable[UnknownKind]) -> str:
     return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
 
 
+def advise_reading(unknown: Iterable[UnknownKind]) -> str:
+    """Return the clause that says how to have the kinds read, such as ``; save a new snapshot``, or ""."""
+    advice = dict.fromkeys(READ_THEM[entry.why] for entry in unknown if entry.why in READ_THEM)
+    return "".join(f"; {step}" for step in advice)
+
+
+def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
+    """Describe the unread kinds that could change the verdict, why they were not read, and how to have them read."""
+    of_verdict = [entry for entry in unknown if entry.affects == VERDICT]
+    return describe_unread(of_verdict) + advise_reading(of_verdict)
+
+
 def describe_doubt(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause on which unread kinds could change the verdict and why they were not read, or ""."""
-    verdict_doubts = [entry for entry in unknown if entry.affects == VERDICT]
-    if not verdict_doubts:
-        return ""
-    return f", {describe_verdict_doubts(verdict_doubts)} ({describe_unread(verdict_doubts)})"
+    """Return a parenthesis about the unread kinds that could change the verdict, or ""."""
+    doubts = describe_verdict_doubts(unknown)
+    return f" ({NOT_CERTAIN}: {doubts})" if doubts else ""

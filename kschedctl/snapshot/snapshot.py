@@ -69,7 +69,10 @@ class Demands:
         return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert amounts by resource name, one mapping per row, to an int64 matrix with R columns."""
+        """Convert K mappings from resources to amounts to an int64 matrix (K, R), with 0 for missing resources.
+
+        Raises KeyError for a resource that the snapshot does not have.
+        """
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for i, row in enumerate(rows):
             for name, amount in row.items():

@@ -80,7 +80,7 @@ class Archive:
     def __contains__(self, name: str) -> bool:
         return name in self._zip.NameToInfo
 
-    def read(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
+    def read_member(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
         """Return the content of a member.
 
         Raises InputError if the member is too large, ValueError if its size differs from the directory's, and zipfile's
@@ -262,7 +262,7 @@ def read_archive(path: str) -> Cluster:
 
 def _decode_header(members: Archive) -> Header:
     """Decode the header. Raises InputError for a file of another kind or format, and msgspec.DecodeError."""
-    data = members.read(HEADER, MAX_HEADER_SIZE) if HEADER in members else b"{}"
+    data = members.read_member(HEADER, MAX_HEADER_SIZE) if HEADER in members else b"{}"
     header_format = decode_json(data, _HeaderFormat)
     if header_format.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
@@ -277,7 +277,7 @@ def _load_objects(header: Header, members: Archive) -> dict[str, object]:
     """Return the objects by field of the Cluster. Kinds that this version does not know are skipped."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # members are unpacked in parallel, since zlib releases the GIL
-        futures = {kind: threads.submit(members.read, _get_member_name(kind)) for kind in count_by_kind}
+        futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}
         return {
             FIELDS[kind]: decode_objects(kind, futures.pop(kind).result(), count)
             for kind, count in count_by_kind.items()

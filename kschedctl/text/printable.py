@@ -80,6 +80,34 @@ REASON_WORDS = {
 """Upstream's reason -> the words for one node and for several nodes."""
 
 
+SHARED_REASON_WORDS = {
+    "node(s) were unschedulable": "the nodes are cordoned",
+    "node(s) had untolerated taint(s)": "the nodes have taints that are not tolerated",
+    "node(s) didn't match Pod's node affinity/selector": "no node matches the node affinity or nodeSelector",
+    "node(s) didn't have free ports for the requested pod ports": "the host ports are taken",
+    "node(s) didn't match pod topology spread constraints": "every node would break the spread constraints",
+    "node(s) didn't match pod affinity rules": "no node is near the pods that affinity requires",
+    "node(s) didn't match pod anti-affinity rules": "the nodes have pods that anti-affinity avoids",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "the nodes have pods with anti-affinity to it",
+    "node(s) didn't match PersistentVolume's node affinity": "no node reaches the volumes",
+    "Too many pods": "the nodes are full of pods",
+}
+"""Upstream's reason -> the words for the cause that several pods share."""
+
+
+def describe_shared_reason(reason: str) -> str:
+    """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
+
+    >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
+    ('too little cpu is free (Insufficient cpu)', 'the nodes are full of pods (Too many pods)')
+    >>> describe_shared_reason("preemption is under way")
+    'preemption is under way'
+    """
+    prefix, _, resource = reason.partition("Insufficient ")
+    words = f"too little {resource} is free" if resource and not prefix else SHARED_REASON_WORDS.get(reason, "")
+    return f"{words} ({reason})" if words else reason
+
+
 def rewrite_fit_error(message: str) -> str:
     """Rewrite a FitError message as a sentence, most frequent reason first.
 

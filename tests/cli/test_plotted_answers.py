@@ -66,11 +66,11 @@ def test_a_picture_says_that_the_answer_could_be_another(run: Run, tmp_path: Pat
     )
     code, out, _ = run(*PLOTTED[name], "--config", str(config), "-o", "svg")
     root = ElementTree.fromstring(out)
-    told = "This holds, unless extenders say otherwise (Extenders were not called)"
+    told = "Not certain: Extenders were not called; specify --call-extenders"
     assert code == 5
     assert [each.text for each in root.iter(f"{SVG}text")].count(told) == 1
     assert (root.findtext(f"{SVG}desc") or "").splitlines()[-1] == told
-    assert "This holds" not in run(*PLOTTED[name], "-o", "svg").out
+    assert "Not certain" not in run(*PLOTTED[name], "-o", "svg").out
 
 
 def test_a_png_goes_through_a_pipe_as_it_is() -> None:

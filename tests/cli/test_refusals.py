@@ -324,7 +324,7 @@ SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
     ("options", "code", "said"),
     [
         ((), 5, "the quota ends first: only 2 more are created: exceeded quota: q, requested: pods=1, used: pods=3"),
-        (("--max", "2"), 5, "Only unless other nodes"),
+        (("--max", "2"), 5, "Not certain: Nodes"),
         (("--max", "3"), 1, "the quota ends first: only 2 more are created: exceeded quota: q"),
     ],
 )

@@ -73,7 +73,10 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
-    """Compile an expression. Raises CompileError."""
+    """Compile an expression that can use the variables and the fields of structs. Raises CompileError if it is invalid.
+
+    The variables are passed to ``Program.evaluate`` in their order here.
+    """
     reset_work()
     with allow_deep_recursion():
         try:
@@ -85,7 +88,7 @@ def compile_expression(source: str, variables: Mapping[str, Type], structs: Stru
 
 
 def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
-    """Parse, check, validate and plan an expression. Raises CompileError."""
+    """Parse, check, validate and plan an expression. Raises CompileError if it is invalid."""
     if len(source) > MAX_LENGTH:
         problem = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(f"compilation failed: {problem}")
@@ -212,7 +215,8 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
 
 def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     """Return the errors of a format string and its arguments, if both are literals."""
-    target, args = node.target, node.args
+    target = node.target
+    args = node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
         return []
     if len(args) != 1 or not isinstance(args[0], ListOf):

@@ -98,7 +98,7 @@ def _build_conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
-    """Parse a decimal integer within bounds, which has no sign if `target` is uint. Raises CelError."""
+    """Parse a decimal integer. Raises CelError if it is out of bounds, or has a sign although `target` is uint."""
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)
         if low <= value <= high:
@@ -107,7 +107,7 @@ def _parse_integer(text: str, low: int, high: int, target: str) -> int:
 
 
 def to_int(value: Value) -> int:
-    """Convert a value like ``int(value)``. Raises CelError."""
+    """Convert a value like ``int(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
     match value:
         case str():
             return _parse_integer(value, INT_MIN, INT_MAX, "int")
@@ -123,7 +123,7 @@ def to_int(value: Value) -> int:
 
 
 def to_uint(value: Value) -> Uint:
-    """Convert a value like ``uint(value)``. Raises CelError."""
+    """Convert a value like ``uint(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
     match value:
         case str():
             return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))
@@ -135,7 +135,7 @@ def to_uint(value: Value) -> Uint:
 
 
 def to_double(value: Value) -> float:
-    """Convert a value like ``double(value)``. Raises CelError."""
+    """Convert a value like ``double(value)``. Raises CelError for a text that is not a number within range."""
     if not isinstance(value, str):
         return float(value)
     if _SPECIAL.fullmatch(value):
@@ -154,7 +154,7 @@ def to_double(value: Value) -> float:
 
 
 def to_bool(value: Value) -> bool:
-    """Convert a value like ``bool(value)``. Raises CelError."""
+    """Convert a value like ``bool(value)``. Raises CelError for a text that is not a boolean."""
     if isinstance(value, str):
         if value not in _TRUE | _FALSE:
             raise _build_conversion_error("string", "bool")
@@ -163,17 +163,17 @@ def to_bool(value: Value) -> bool:
 
 
 def to_bytes(value: Value) -> bytes:
-    """Convert a value like ``bytes(value)``. Raises CelError."""
+    """Convert a value like ``bytes(value)``. A text becomes UTF-8."""
     return value.encode() if isinstance(value, str) else value
 
 
 def to_string(value: Value) -> str:
-    """Convert a value like ``string(value)``. Raises CelError."""
+    """Convert a value like ``string(value)``. Raises CelError for bytes that are not UTF-8."""
     return _STRINGS.get(type(value), str)(value)
 
 
 def _decode_utf8(value: bytes) -> str:
-    """Decode UTF-8. Raises CelError."""
+    """Decode UTF-8. Raises CelError for invalid bytes."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -192,7 +192,7 @@ _STRINGS: Mapping[type, Callable[[Value], str]] = {
 
 
 def to_duration(value: Value) -> Duration:
-    """Convert a value like ``duration(value)``. Raises CelError."""
+    """Convert a value like ``duration(value)``. Raises CelError for an invalid text and for integers."""
     if isinstance(value, str):
         return times.parse_duration(value)
     if isinstance(value, Duration):
@@ -201,7 +201,7 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_timestamp(value: Value) -> Timestamp:
-    """Convert a value like ``timestamp(value)``. Raises CelError."""
+    """Convert a value like ``timestamp(value)``. Raises CelError for an invalid text or year."""
     if isinstance(value, Timestamp):
         return value
     return times.parse_timestamp(value) if isinstance(value, str) else build_timestamp(value * 10**9)

@@ -35,7 +35,7 @@ def _parse_address(text: str) -> _Address:
 
 
 def parse_ip(text: str) -> Opaque:
-    """Parse an IP address. Raises CelError."""
+    """Parse an IP address. Raises CelError if it is invalid."""
     try:
         return Opaque("net.IP", _parse_address(text))
     except ValueError as error:
@@ -43,7 +43,7 @@ def parse_ip(text: str) -> Opaque:
 
 
 def parse_cidr(text: str) -> Opaque:
-    """Parse a CIDR, whose host bits may be set. Raises CelError."""
+    """Parse a CIDR, whose host bits may be set. Raises CelError if it is invalid."""
     first, slash, bits = text.rpartition("/")
     try:
         if not slash or not _BITS.fullmatch(bits):
@@ -158,12 +158,15 @@ _PORT_AT_END = re.compile(r":([0-9]*)$")
 
 
 def parse_request_url(text: str) -> URL:
-    """Parse the URL of a request: absolute, or an absolute path, without a fragment. Raises ValueError."""
+    """Parse the URL of a request. Raises ValueError unless it is an absolute URL or path.
+
+    A request has no fragment, so ``#`` is part of the path.
+    """
     return _parse_parts(text, "", in_request=True)
 
 
 def parse_url(text: str) -> URL:
-    """Parse a URL that may have a fragment. Raises ValueError."""
+    """Parse a URL that may have a fragment. Raises ValueError if it is invalid."""
     parse_request_url(text)  # upstream also rejects URLs that are invalid in a request
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
@@ -194,7 +197,10 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Return the scheme in lower case, or "" if there is none, and the text after it. Raises ValueError."""
+    """Return the scheme in lower case, or "" if there is none, and the text after it.
+
+    Raises ValueError for a colon without a scheme.
+    """
     match = _SCHEME.match(text)
     if match is None and text.startswith(":"):
         raise ValueError("missing protocol scheme")
@@ -214,7 +220,7 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _parse_host(text: str) -> str:
-    """Validate host and port, and return them unescaped. Raises ValueError."""
+    """Validate host and port, and return them unescaped. Raises ValueError if one of them is invalid."""
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:
@@ -239,7 +245,7 @@ def _escape_path(text: str) -> str:
 
 
 def to_url(text: str) -> Opaque:
-    """Parse a URL. Raises CelError."""
+    """Parse a URL as a value of expressions. Raises CelError if it is invalid."""
     try:
         return Opaque("kubernetes.URL", parse_url(text))
     except ValueError as error:

@@ -47,14 +47,14 @@ def build_timestamp(nanos: int, offset: int = 0) -> Timestamp:
 
 
 def add(left: Value, right: Value) -> Value:
-    """Return ``left + right``. Raises CelError."""
+    """Return ``left + right``. Raises CelError for unfit types and on overflow."""
     if isinstance(left, list) and isinstance(right, list):
         return _concatenate(left, right)
     return _find_operation(_SUMS, left, right)(left, right)
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """Return ``left - right``. Raises CelError."""
+    """Return ``left - right``. Raises CelError for unfit types and on overflow."""
     return _find_operation(_DIFFERENCES, left, right)(left, right)
 
 
@@ -99,7 +99,7 @@ _DIFFERENCES: Mapping[tuple[type, type], _Operation] = {
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """Return ``left * right``. Raises CelError."""
+    """Return ``left * right``. Raises CelError for unfit types and on overflow."""
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
     if type(left) is float:
@@ -110,7 +110,10 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Return ``left / right``, truncated towards zero for integers. Raises CelError."""
+    """Return ``left / right``, truncated towards zero for integers.
+
+    Raises CelError for unfit types, on overflow, and for division of an integer by zero.
+    """
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
     if type(left) is float:
@@ -133,7 +136,10 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """Return ``left % right`` with the sign of ``left``. Raises CelError."""
+    """Return ``left % right`` with the sign of ``left``.
+
+    Raises CelError for unfit types, on overflow, and if ``right`` is zero.
+    """
     if type(left) is not type(right) or type(left) not in (int, Uint):
         raise CelError(NO_SUCH_OVERLOAD)
     if right == 0:
@@ -147,7 +153,7 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """Return ``-value``. Raises CelError."""
+    """Return ``-value``. Raises CelError for unfit types and on overflow."""
     if type(value) is int:
         return ensure_int(-value)
     if type(value) is float:
@@ -158,14 +164,14 @@ def negate(value: Value) -> Value:
 
 
 def logical_not(value: Value) -> bool:
-    """Return ``!value``. Raises CelError."""
+    """Return ``!value``. Raises CelError if the value is not a boolean."""
     if type(value) is not bool:
         raise CelError(NO_SUCH_OVERLOAD)
     return not value
 
 
 def is_in(value: Value, container: Value) -> bool:
-    """Return ``value in container``. Raises CelError."""
+    """Return ``value in container``. Raises CelError unless the container is a list or map."""
     if isinstance(container, list):
         return list_contains(container, value)
     if isinstance(container, Map):
@@ -174,7 +180,7 @@ def is_in(value: Value, container: Value) -> bool:
 
 
 def get_size(value: Value) -> int:
-    """Return ``size(value)``. Raises CelError."""
+    """Return ``size(value)``. Raises CelError for values without a size."""
     if not isinstance(value, str | bytes | list | Map):
         raise CelError(NO_SUCH_OVERLOAD)
     return len(value)

@@ -18,7 +18,7 @@ QUANTITY = "kubernetes.Quantity"
 
 
 def parse_quantity(text: str) -> Opaque:
-    """Parse a quantity. Raises CelError."""
+    """Parse a quantity. Raises CelError if it is invalid."""
     try:
         return Opaque(QUANTITY, parse(text))
     except QuantityError as error:
@@ -138,7 +138,7 @@ class SemanticVersion(NamedTuple):
 
 
 def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
-    """Parse a semantic version. With ``normalize``, forms such as ``v1.02`` are valid. Raises ValueError.
+    """Parse a semantic version. Raises ValueError if it is invalid. With ``normalize``, ``v1.02`` is valid too.
 
     >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
@@ -193,7 +193,7 @@ def _parse_uint64(text: str) -> int:
 
 
 def _parse_pre_release(text: str) -> PreRelease:
-    """Parse an identifier of a pre-release, which may be a number. Raises ValueError."""
+    """Parse an identifier of a pre-release, which may be a number. Raises ValueError if it is invalid."""
     _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
@@ -214,7 +214,7 @@ SEMVER = "kubernetes.Semver"
 
 
 def parse_version(text: str, normalize: bool = False) -> Opaque:
-    """Parse a semantic version as a value of expressions. Raises CelError."""
+    """Parse a semantic version as a value of expressions. Raises CelError if it is invalid."""
     try:
         return Opaque(SEMVER, parse_semantic_version(text, normalize))
     except ValueError as error:

@@ -170,7 +170,9 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
     Raises CelError for an invalid clause, or if there are more clauses than values.
     """
-    before, at, index = "", 0, 0
+    before = ""
+    at = 0
+    index = 0
     while (next_at := template.find("%", at)) >= 0:
         before += template[at:next_at]
         at = next_at
@@ -188,7 +190,7 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
     if at + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, at)

@@ -37,7 +37,7 @@ _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a duration such as ``1h30m`` or ``-1.5s``. Raises CelError."""
+    """Parse a duration such as ``1h30m`` or ``-1.5s``. Raises CelError if it is invalid or too long."""
     if not _DURATION.fullmatch(text):
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     negative = text.startswith("-")
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """Parse an RFC 3339 timestamp. Raises CelError."""
+    """Parse an RFC 3339 timestamp. Raises CelError for an invalid text."""
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:
@@ -101,7 +101,10 @@ def format_timestamp(timestamp: Timestamp) -> str:
 
 
 def _parse_zone(name: str) -> tzinfo:
-    """Parse an IANA zone name such as ``Europe/Berlin``, or an offset such as ``-05:30``. Raises CelError."""
+    """Parse an IANA zone name such as ``Europe/Berlin``, or an offset such as ``-05:30``.
+
+    Raises CelError for an unknown zone.
+    """
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None:

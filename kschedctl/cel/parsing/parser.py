@@ -40,7 +40,7 @@ RESERVED = frozenset(
 
 
 def parse(source: str) -> SyntaxNode:
-    """Parse a text into an expression. Raises CompileError."""
+    """Parse a text into an expression. Raises CompileError if it is invalid or nests too deep."""
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
@@ -358,12 +358,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPED = re.compile(_ESCAPE)
-_PAIRS, _WIDE = re.compile(r"\\\\"), re.compile(r"\\[uU]")
+_ESCAPED_BACKSLASH = re.compile(r"\\\\")
+_CODE_POINT_ESCAPE = re.compile(r"\\[uU]")
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def tokenize(source: str) -> list[Token]:
-    """Return all tokens and an end token. Raises CompileError."""
+    """Return all tokens and an end token. Raises CompileError at a character that begins no token."""
     tokens = []
     at = 0
     while at < len(source):
@@ -383,7 +384,7 @@ def tokenize(source: str) -> list[Token]:
 
 
 def parse_literal(token: Token, negative: bool = False) -> Value:
-    """Return the value of a literal token. Raises ValueError."""
+    """Return the value of a literal token. Raises ValueError if it is out of range or has an invalid escape."""
     sign = "-" if negative else ""
     match token.kind:
         case "int":
@@ -425,7 +426,7 @@ def _unescape_text(text: str, *, in_bytes: bool) -> str:
     text = text[quote_length:-quote_length]
     if in_bytes:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")
-    if in_bytes and not raw and _WIDE.search(_PAIRS.sub("", text)):
+    if in_bytes and not raw and _CODE_POINT_ESCAPE.search(_ESCAPED_BACKSLASH.sub("", text)):
         raise ValueError("unable to unescape string")
     return text if raw else _ESCAPED.sub(_decode_escape, text)
 

@@ -43,7 +43,7 @@ from kschedctl.render.tables import build_table, keep_row, number_columns
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
 from kschedctl.reports.remedy import TEAMS, Remedy
-from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
+from kschedctl.reports.unknown import VERDICT, describe_doubt
 from kschedctl.text.counts import counted
 
 WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
@@ -130,7 +130,7 @@ def describe_answer(report: Explanation) -> str:
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
         return f"{verdict}: {report.headline}"
-    return f"{verdict}, {describe_verdict_doubts(doubts)} ({describe_unread(doubts)}): {report.headline}"
+    return f"{verdict}{describe_doubt(doubts)}: {report.headline}"
 
 
 def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> dict[str, Page]:

@@ -21,6 +21,7 @@ from kschedctl.commands.browse.lines import (
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.commands.explain.pending_report import PendingPod, PendingPods
 from kschedctl.render.page import count
+from kschedctl.text.printable import describe_shared_reason
 
 HEADING, FAINT = "bold", "dim"
 BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
@@ -143,7 +144,7 @@ def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width:
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
         if pods:
-            cause = f"{len(pods):,} · {group.cause or group.verdict}"
+            cause = f"{len(pods):,} · {describe_shared_reason(group.cause) or group.verdict}"
             lines += [ListLine(line, HEADING) for line in wrap_text(cause, width, "  ", MAX_CAUSE_LINES)]
             lines += [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in pods]
     return lines

@@ -28,7 +28,7 @@ from kschedctl.render.sections import (
 )
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import describe_doubt
+from kschedctl.reports.unknown import describe_verdict_doubts
 from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
@@ -43,7 +43,7 @@ def build_page(report: Capacity, style: Style) -> Page:
             if shapes
             else _build_shape_part(shape, style, named=True)
         )
-    only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
+    only = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))
     return (
         *build_interruption_line(report.interrupted),
         *([only] if report.undecided else []),

@@ -398,30 +398,17 @@ def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[s
 
 
 def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
-    """Add the extenders' calls, errors, refusals, scores and rejections to the report, and the binding extender.
+    """Return the report with the extenders' calls, errors, refusals, scores and rejections, and the binding extender.
 
-    Nothing is added if the configuration has no extenders.
+    The report stays as it is if the configuration has no extenders.
     """
     if not scheduler.extenders:
         return report
     calls = cycle.consultation.calls
     pod = cycle.info.pod
-
-    # An extender that is called several times gets the sum of its scores
-    scores: dict[str, dict[str, int]] = {}
-    for url, added in cycle.scores.extended:
-        by_node = scores.setdefault(url, {})
-        for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
-            by_node[name] = by_node.get(name, 0) + score
-
-    call = scheduler.call_extender
-    got_full_pod = isinstance(call, CallWithFullPods) and pod.key in call.full_pods
+    call_extender = scheduler.call_extender
+    got_full_pod = isinstance(call_extender, CallWithFullPods) and pod.key in call_extender.full_pods
     input_note = EXTENDERS_GOT_MORE if got_full_pod else EXTENDER_INPUT_NOTE
-
-    # The words of an extender replace the status of a Filter plugin
-    diagnosis = _report_first_rejections(cycle, cycle.considered)
-    for name, status in cycle.consultation.statuses.items():
-        diagnosis[name] = FirstFailReport("", status.code, status.reasons)
     binders = (
         extender.url for extender in scheduler.extenders if extender.settings.bind_verb and extender.is_interested(pod)
     )
@@ -433,9 +420,27 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
         calls=tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
         extender_errors=tuple(ExtenderErrorReport(c.extender, c.verb, c.error) for c in calls if c.error),
         extender_refusals=cycle.consultation.refusals,
-        diagnosis=diagnosis,
-        extender_scores=scores,
+        diagnosis=_build_diagnosis(cycle),
+        extender_scores=_sum_extender_scores(cycle),
     )
+
+
+def _build_diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
+    """Return the first rejection of each node. An extender's rejection replaces that of a Filter plugin."""
+    diagnosis = _report_first_rejections(cycle, cycle.considered)
+    for name, status in cycle.consultation.statuses.items():
+        diagnosis[name] = FirstFailReport("", status.code, status.reasons)
+    return diagnosis
+
+
+def _sum_extender_scores(cycle: Cycle) -> dict[str, dict[str, int]]:
+    """Return the score of each feasible node by extender, summed over all calls of the extender."""
+    scores: dict[str, dict[str, int]] = {}
+    for url, added in cycle.scores.extended:
+        by_node = scores.setdefault(url, {})
+        for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
+            by_node[name] = by_node.get(name, 0) + score
+    return scores
 
 
 def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:

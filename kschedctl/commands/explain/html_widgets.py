@@ -39,7 +39,7 @@ def build_explanation_widgets(report: Explanation) -> list[HtmlSection]:
         return []
     return [
         HtmlSection("Nodes", [("map", build_node_map(report))]),
-        HtmlSection("Nodes and plugins", [("matrix", build_matrix(report).to_grid())]),
+        HtmlSection("Nodes and plugins", [("matrix", build_plugin_matrix(report).to_grid())]),
     ]
 
 
@@ -107,7 +107,7 @@ class PackedMatrices:
     """A note about pods without a matrix, or an empty string."""
 
 
-def build_matrix(report: Explanation) -> Matrix:
+def build_plugin_matrix(report: Explanation) -> Matrix:
     """Build the matrix of nodes and plugins, with the pool, zone, rejections and total score of each node.
 
     A plugin's cell has its weighted score, or says that the plugin rejects the node.
@@ -119,23 +119,27 @@ def build_matrix(report: Explanation) -> Matrix:
             rejected_by_plugin.setdefault(refusal.plugin, set()).add(node.name)
     scorers = {**report.weighted, **report.extender_scores}
     plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
-    columns: tuple[GridColumn, ...] = (  # heading, is a number, is not wrapped
-        ("pool and answer", False, False), ("node", False, True), ("zone", False, True), ("why", False, False),
-        ("total", True, False), *((printable(plugin), True, False) for plugin in plugins),
-    )  # fmt: skip
     best = set(report.best)
-    cells = (
-        [(f"{node.pool or 'no pool'}: {_get_main_reason(node)}", "plain") for node in nodes],
-        [(node.name, _choose_tone(node)) for node in nodes],
-        [(node.zone, "plain") for node in nodes],
-        [("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes],
-        [(_format_total(node, node.name in best), _choose_tone(node)) for node in nodes],
-        *(
-            _build_plugin_column(nodes, rejected_by_plugin.get(plugin, set()), scorers.get(plugin, {}))
-            for plugin in plugins
-        ),
-    )
-    return Matrix(columns, cells)
+    cells_by_column: dict[GridColumn, list[Tonal]] = {
+        GridColumn("pool and answer"): [
+            (f"{node.pool or 'no pool'}: {_get_main_reason(node)}", "plain") for node in nodes
+        ],
+        GridColumn("node", keep=True): [(node.name, _choose_tone(node)) for node in nodes],
+        GridColumn("zone", keep=True): [(node.zone, "plain") for node in nodes],
+        GridColumn("why"): [
+            ("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes
+        ],
+        GridColumn("total", has_numbers=True): [
+            (_format_total(node, node.name in best), _choose_tone(node)) for node in nodes
+        ],
+    }
+    columns = list(cells_by_column)
+    cells = list(cells_by_column.values())
+    for plugin in plugins:  # lists, since a plugin may have the name of another column
+        columns.append(GridColumn(printable(plugin), has_numbers=True))
+        rejected_nodes = rejected_by_plugin.get(plugin, set())
+        cells.append(_build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {})))
+    return Matrix(tuple(columns), tuple(cells))
 
 
 def _get_main_reason(node: NodeReport) -> str:
@@ -161,7 +165,7 @@ def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], 
     cells = []
     for node in nodes:
         if node.name in rejected_nodes:
-            cells.append(("refuses", "bad"))
+            cells.append(("rejects", "bad"))
         elif node.name in scores:
             cells.append((f"{scores[node.name]:,}", "plain"))
         else:
@@ -195,7 +199,7 @@ def build_matrices(
     size = 0
     left_out = unexplained
     for pods, report in explained:
-        matrix = build_matrix(report)
+        matrix = build_plugin_matrix(report)
         if not matrix.cells[NODE]:
             continue
         packed = _pack(_index_matrix(matrix, index_by_node))

@@ -57,7 +57,7 @@ from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.plugin_answers import StatusReport
-from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts
+from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
 
 GROUPS_SHOWN = 10
 COVERED_BY_FIXES = frozenset(
@@ -437,8 +437,8 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
     if verdict_doubts:
         yield paragraph(
             pod,
-            Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(verdict_doubts)}:", Tone.WARNING),
-            describe_unread(verdict_doubts),
+            Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
+            describe_verdict_doubts(verdict_doubts),
         )
         yield from _split_headline("", (), report, style)
     else:

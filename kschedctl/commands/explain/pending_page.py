@@ -35,6 +35,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.printable import describe_shared_reason
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 
@@ -140,7 +141,7 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
     lines = (_shorten_answer(member, group) for member in shown)
-    return (Marked(f"{verdict}{group.cause}", tone), *lines, Marked(note, Tone.FAINT))
+    return (Marked(f"{verdict}{describe_shared_reason(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
 def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:

@@ -29,9 +29,6 @@ from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary
 from kschedctl.reports.unknown import (
     UnknownKind,
     describe_doubt,
-    describe_unread,
-    describe_verdict_doubts,
-    is_undecided,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
@@ -501,12 +498,7 @@ class Explanation(_ExtenderPart, frozen=True):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
         preemption_clause = self.preemption.preemption_clause if self.preemption is not None else ""
-        doubts = (
-            f", {describe_verdict_doubts(self.unknown)} ({describe_unread(self.unknown)})"
-            if is_undecided(self.unknown)
-            else ""
-        )
-        verdict = f"{self.verdict}{preemption_clause}{doubts}"
+        verdict = f"{self.verdict}{preemption_clause}{describe_doubt(self.unknown)}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -84,24 +84,25 @@ class Rehearsal:
         """Build a simulation that changes the current state."""
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
-    def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
-        """Evict the pods one by one in the current state, each once the pod before has a node.
+    def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove]:
+        """Evict the pods one by one in the current state, each once the pod before has a node, and return the moves.
 
-        Waiting pods are scheduled in between. Return None if a pod has no node, its eviction is denied, or its
-        replacement gets no node or preempts other pods.
+        Waiting pods are scheduled in between. The replay ends with the first pod that has no node, whose eviction is
+        denied, or whose replacement gets no node without preemption, so the moves are fewer than the pods.
         """
         simulation = self.build_simulation()
+        simulation.preemption = False
         evictions = Evictions(simulation)
         moved: list[PlayedMove] = []
         self._schedule_waiting(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.find_denial(position):
-                return None
+                break
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
             outcome = self._place_replacement(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
-                return None
+                break
             evictions.count_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
             self._schedule_waiting(simulation)
@@ -110,15 +111,23 @@ class Rehearsal:
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
         """Schedule the replacement of a pod that was evicted from a node.
 
-        A lingering pod is on its old node meanwhile. If no replacement is tried that way, one is tried once it is gone.
-        The result is None if none is tried at all.
+        A lingering pod is on its old node meanwhile, and its replacement may preempt other pods. If no replacement is
+        tried that way, or if it fits nowhere, one is tried once the pod is gone. The result is None if no replacement
+        is tried, or if it fits nowhere.
         """
         terminating_position = self.lingering.get(position)
         if terminating_position is not None:
             self.view.assume(terminating_position, source)
         if self.waiting_first:
             self._schedule_waiting(simulation)
-        outcome = simulation.attempt(position) if recreate_gone_pods(simulation, [position]) else None
+        if not recreate_gone_pods(simulation, [position]):
+            outcome = None
+        elif terminating_position is None:
+            outcome = simulation.attempt(position)
+        else:
+            simulation.preemption = True
+            outcome = simulation.attempt(position)
+            simulation.preemption = False
         if terminating_position is not None:
             self.view.forget(terminating_position)
             outcome = outcome or simulation.attempt(position)
@@ -128,9 +137,7 @@ class Rehearsal:
         """Schedule waiting pods without preemption. Preemption by them is checked at the end of the plan."""
         unplaced_pods = self._unplaced
         if unplaced_pods:
-            simulation.preemption = False
             simulation.schedule(unplaced_pods)
-            simulation.preemption = True
 
     @property
     def _unplaced(self) -> list[Position]:
@@ -156,6 +163,14 @@ class PlayedPlan(NamedTuple):
     moves: list[PlayedMove]
 
 
+def count_safe_moves(stage: Rehearsal, pod_set: Sequence[Position], emptied: frozenset[Row]) -> int:
+    """Return how many pods of one node can move, in this order, until a step is not safe.
+
+    The `emptied` nodes, which include that node, are cordoned.
+    """
+    return len(stage.with_cordoned(emptied).move_pods(pod_set))
+
+
 def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
     """Replay a plan while the `emptied` nodes are cordoned. Return None if a step is not safe."""
     after = stage.with_cordoned(emptied)
@@ -163,8 +178,9 @@ def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[R
     # Successive pods on the same node move while that node is cordoned.
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
         after = after.with_cordoned(emptied | {source})
-        moves = after.move_pods(list(positions))
-        if moves is None:
+        positions_on_node = list(positions)
+        moves = after.move_pods(positions_on_node)
+        if len(moves) < len(positions_on_node):
             return None
         moved += moves
     return PlayedPlan(after.with_cordoned(emptied), moved)

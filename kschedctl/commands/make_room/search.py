@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, permutations
 from math import perm
@@ -19,17 +19,17 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.commands.make_room.movable import MovablePods
-from kschedctl.commands.make_room.rehearsal import Rehearsal, replay_plan
+from kschedctl.commands.make_room.rehearsal import Rehearsal, count_safe_moves, replay_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes, releases_resources_on_exit
-from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework import Reads, get_reads
+from kschedctl.scheduler.engine.cycle import Cycle, Filtering, run_pre_filter
+from kschedctl.scheduler.framework import CordonRejectingPlugin, PluginError, Reads, get_reads, offers
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.fork import Fork, OwnRows
 
 Plan = tuple[Position, ...]
 """The pods to evict, in order."""
@@ -45,6 +45,47 @@ NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
 
 class OutOfTimeError(Exception):
     """The time limit of the search has passed."""
+
+
+class AcceptingNodes:
+    """The nodes that may take pods in the state of a stage, which must not change meanwhile."""
+
+    def __init__(self, stage: Rehearsal) -> None:
+        self.stage = stage
+        self._simulation = stage.build_simulation()
+        self._nodes_by_info: dict[int, Bools | None] = {}
+
+    def may_move(self, position: Position, row: Row) -> bool:
+        """Return whether a node other than that in the row may take the pod while that node is cordoned.
+
+        The result is False only if every other node certainly rejects the pod.
+        """
+        number = int(self.stage.view.pods.info[position])
+        if number not in self._nodes_by_info:
+            self._nodes_by_info[number] = self._find_nodes(position)
+        nodes = self._nodes_by_info[number]
+        return nodes is None or bool(nodes.sum() > nodes[row])
+
+    def _find_nodes(self, position: Position) -> Bools | None:
+        """Return the mask (N,) of nodes that no plugin rejects by its node, its own pods or its resources alone.
+
+        The result is None for a pod that may stay on a cordoned node, or that releases resources of other nodes.
+        """
+        framework = self._simulation.framework(position)
+        if framework is None or releases_resources_on_exit(self._simulation, position):
+            return None
+        view = self.stage.view
+        info = self._simulation.get_shared_incoming_info(position)
+        filters = framework.plugins_at("filter")
+        if not any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters):
+            return None
+        try:
+            pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+            filtering = Filtering.from_framework(framework, pre_filter, info, view)
+            rejected = filtering.find_rejected_regardless_of_pods({})
+            return ~(rejected | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE))
+        except PluginError:
+            return None
 
 
 @dataclass
@@ -83,7 +124,6 @@ class PlanSearch:
     """The mask (N,) of nodes that only other pods keep from taking the pod."""
     eligible_except_devices: Bools | None = None
     """Like `eligible`, but ignoring which devices exist for the pod's claims."""
-    _accepting_nodes_by_info: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, max_moves: int) -> Plan | None:
         """Search for the shortest plan of at most `max_moves` moves. Return the cheapest of that length, or None."""
@@ -187,13 +227,14 @@ class PlanSearch:
             self._record_first_cycle(cycle, sets)
 
         # Empty a node of enough pods, and use the remaining moves to make room for these.
+        accepting_nodes = AcceptingNodes(stage)
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient(set_size):
                 self._check_time()
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
                     break
-                yield from self._iter_plans_emptying(stage, pod_set, moves - set_size, moved_before, spared)
+                yield from self._iter_plans_emptying(accepting_nodes, pod_set, moves - set_size, moved_before, spared)
         self.may_have_sets |= sets.truncated
 
         # Move a pod on another node that keeps the pod away.
@@ -210,41 +251,56 @@ class PlanSearch:
         self.lacks_held_resources = bool(sets.holdings)
 
     def _iter_plans_emptying(
-        self, stage: Rehearsal, pod_set: Plan, further_moves: int, moved_before: Plan, spared: frozenset[Row]
+        self,
+        accepting_nodes: AcceptingNodes,
+        pod_set: Plan,
+        further_moves: int,
+        moved_before: Plan,
+        spared: frozenset[Row],
     ) -> Iterator[Plan]:
         """Yield plans that empty a node of a set of pods, with further moves that make room for these pods."""
+        stage = accepting_nodes.stage
         row = Row(int(stage.view.node[pod_set[0]]))
-        if not further_moves and not all(self._has_other_node(stage, position, row) for position in pod_set):
+        if not further_moves and not all(accepting_nodes.may_move(position, row) for position in pod_set):
             return
         emptied = spared | {row}
         for order in permutations(pod_set):
-            if replay_plan(stage, order, emptied) is not None:
+            safe_moves = count_safe_moves(stage, order, emptied) if accepting_nodes.may_move(order[0], row) else 0
+            if safe_moves == len(order):
                 # With further moves, this plan is too short: a shorter search has found it.
                 if not further_moves:
                     yield (*moved_before, *order)
                 return
             if further_moves:
-                yield from self._iter_plans_with_room_first(stage, order, further_moves, moved_before, emptied)
+                yield from self._iter_plans_with_room_first(
+                    stage, order, further_moves, moved_before, emptied=emptied, safe_moves=safe_moves
+                )
 
     def _iter_plans_with_room_first(
-        self, stage: Rehearsal, order: Plan, further_moves: int, moved_before: Plan, emptied: frozenset[Row]
+        self,
+        stage: Rehearsal,
+        order: Plan,
+        further_moves: int,
+        moved_before: Plan,
+        *,
+        emptied: frozenset[Row],
+        safe_moves: int,
     ) -> Iterator[Plan]:
-        """Yield plans that use all further moves to make room for the first pod that finds none."""
-        for index, position in enumerate(order):
-            if replay_plan(stage, order[: index + 1], emptied) is not None:
-                continue
-            replayed = replay_plan(stage, order[:index], emptied)
-            if replayed is None:
-                return
-            moved_first = (*moved_before, *order[:index])
-            moved_last = order[index:]
-            stage_without_pod = replayed.stage.without_placement(position)
-            # The pods that move last are passed as moved before, so that the plans do not move them.
-            excluded = (*moved_first, *moved_last)
-            for plan in self._iter_likely_plans(stage_without_pod, position, further_moves, excluded, emptied):
-                inserted_moves = plan[len(excluded) :]
-                yield (*moved_first, *inserted_moves, *moved_last)
+        """Yield plans that use all further moves to make room for the first pod of `order` that finds none.
+
+        `safe_moves` pods before it find room.
+        """
+        replayed = replay_plan(stage, order[:safe_moves], emptied)
+        if replayed is None:
             return
+        moved_first = (*moved_before, *order[:safe_moves])
+        moved_last = order[safe_moves:]
+        stage_without_pod = replayed.stage.without_placement(order[safe_moves])
+        # The pods that move last are passed as moved before, so that the plans do not move them.
+        excluded = (*moved_first, *moved_last)
+        for plan in self._iter_likely_plans(stage_without_pod, order[safe_moves], further_moves, excluded, emptied):
+            inserted_moves = plan[len(excluded) :]
+            yield (*moved_first, *inserted_moves, *moved_last)
 
     def _iter_plans_after_move(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
@@ -282,21 +338,6 @@ class PlanSearch:
         """The costs of moving each pod (P,), most important first."""
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
-    def _has_other_node(self, stage: Rehearsal, position: Position, row: Row) -> bool:
-        """Return whether a node other than that in the row would take the pod now.
-
-        The result is True if this cannot be judged node by node, or if the stage is not the one before all moves.
-        """
-        if stage is not self.stage:
-            return True
-        number = int(stage.view.pods.info[position])
-        if number not in self._accepting_nodes_by_info:
-            self._accepting_nodes_by_info[number] = _find_accepting_nodes(stage.build_simulation(), position)
-        accepting_nodes = self._accepting_nodes_by_info[number]
-        if accepting_nodes is None:
-            return True
-        return bool(accepting_nodes.sum() > accepting_nodes[row])
-
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         """Run a scheduling cycle for the pod. Return None if no profile serves it."""
         simulation = stage.build_simulation()
@@ -308,14 +349,6 @@ class PlanSearch:
         """Raise OutOfTimeError if the time limit has passed."""
         if time.monotonic() > self.deadline:
             raise OutOfTimeError
-
-
-def _find_accepting_nodes(simulation: Simulation, position: Position) -> Bools | None:
-    """Return the mask (N,) of nodes that would take the pod now, or None if it cannot be judged node by node."""
-    framework = simulation.framework(position)
-    if framework is None or releases_resources_on_exit(simulation, position):
-        return None
-    return simulation.placements.find_feasible_mask(framework, position)
 
 
 def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:

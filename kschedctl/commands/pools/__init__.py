@@ -55,7 +55,7 @@ def pools(
 
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(pools(cluster, now="2026-01-01T00:00:00Z"))
-    '1 pool, 1 node 0 pending pods'
+    '1 pool, 1 node, 0 pending pods'
     """
     user_groups = UserGroups(groups, {}, pool_label, where)
     now = now or get_read_time(cluster)

@@ -63,4 +63,4 @@ class NodePools(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the numbers of pools, nodes and pending pods."""
         nodes = counted(sum(pool.nodes for pool in self.pools), "node")
-        return (f"{counted(len(self.pools), 'pool')}, {nodes}", f"{counted(self.pending, 'pending pod')}")
+        return (f"{counted(len(self.pools), 'pool')}, {nodes},", counted(self.pending, "pending pod"))

@@ -19,6 +19,7 @@ from kschedctl.queueing.kueue.installation import KueueInstallation, find_instal
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
+from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 
@@ -48,7 +49,10 @@ def queues(
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
     outlook = foresee(replay)
     unknown = _find_unread_kinds(cluster)
-    doubts = tuple(doubt for doubt in (installation.doubt, outlook.doubt) if doubt)
+    doubts = (
+        *(doubt for doubt in (installation.doubt, outlook.doubt) if doubt),
+        *iter_unreplayed_features(cluster.kueue_workloads),
+    )
     return KueueQueues(
         states,
         cohorts,

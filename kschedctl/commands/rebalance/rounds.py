@@ -68,7 +68,7 @@ def replay_policy(
         policy,
         parse_microseconds(now),
     )
-    rebalancing.run(rounds, progress)
+    rebalancing.run_rounds(rounds, progress)
     return rebalancing.build_report(name, scheduler)
 
 
@@ -85,27 +85,27 @@ class DeschedulerReplay:
     now: int
     denied: list[list[DeniedEviction]] = field(default_factory=list)
     """The denied evictions of each round."""
-    evicted: list[int] = field(default_factory=list)
+    evicted_per_round: list[int] = field(default_factory=list)
     """The number of evicted pods of each round."""
     protected: dict[str, int] = field(default_factory=dict)
     """The number of protected pods by reason, as of the first round."""
     placements: set[int] = field(default_factory=set)
     """Hashes of all placements so far."""
-    loops: bool = False
+    has_recurred: bool = False
     """Whether a placement recurred."""
     interrupted: bool = False
 
     @property
     def is_quiet(self) -> bool:
         """Whether the last round evicted no pod."""
-        return bool(self.evicted) and not self.evicted[-1]
+        return bool(self.evicted_per_round) and not self.evicted_per_round[-1]
 
-    def run(self, rounds: int, progress: Progress) -> None:
+    def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or `rounds` is reached. Raises InputError."""
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())
         try:
-            while len(self.evicted) < rounds and not (self.is_quiet or self.loops):
+            while len(self.evicted_per_round) < rounds and not (self.is_quiet or self.has_recurred):
                 self._run_round()
                 done(1)
         except KeyboardInterrupt:
@@ -123,17 +123,17 @@ class DeschedulerReplay:
         counter_of_terminated = counter.for_other_pods(seen_terminated, delete)
         evictors = run_round(self.policy, counter, counter_of_terminated)
 
-        is_first_round = not self.evicted
+        is_first_round = not self.evicted_per_round
         if is_first_round and evictors:
             self.protected = evictors[0].count_protected_pods(seen.on_ready_nodes)
         self.denied.append(counter.denied)
         self.terminated.denied.append(counter_of_terminated.denied)
         moved_count = len(replay.played) - played_before
         deleted_count = len(self.terminated.deletions) - deleted_before
-        self.evicted.append(moved_count + deleted_count)
+        self.evicted_per_round.append(moved_count + deleted_count)
 
         placement = replay.compute_placement_hash()
-        self.loops = bool(moved_count) and placement in self.placements
+        self.has_recurred = bool(moved_count) and placement in self.placements
         self.placements.add(placement)
 
     # -- the document --------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class DeschedulerReplay:
             removed=tuple(self.terminated.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.is_quiet,
-            loops=self.loops,
+            loops=self.has_recurred,
             unsafe=sum(isinstance(denial.reason, EvictionHarm) for denial in self._iter_final_denials()),
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
@@ -171,7 +171,7 @@ class DeschedulerReplay:
 
     def _iter_rounds(self) -> Iterator[DeschedulerRound]:
         """Yield the numbers of evicted pods, deletions included, and of denied pods of each round."""
-        rounds = zip(self.evicted, self.denied, self.terminated.denied, strict=True)
+        rounds = zip(self.evicted_per_round, self.denied, self.terminated.denied, strict=True)
         for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
             denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
             yield DeschedulerRound(number, evicted, denied_count)

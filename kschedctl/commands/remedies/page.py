@@ -30,7 +30,7 @@ from kschedctl.render.tables import Row, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
-from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
+from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
 from kschedctl.text.counts import counted
 
 
@@ -52,8 +52,8 @@ def _build_verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
-        verdict = Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(doubts)}:", Tone.WARNING)
-        return (paragraph(pod, verdict, describe_unread(doubts)), paragraph(report.headline))
+        verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
+        return (paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline_text = report.build_first_line()
     headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
     if not report.stands_for:

@@ -29,14 +29,17 @@ def scale(
     source: Source,
     view: Untabled,
     group_options: NodeGroupInput,
-    action: Annotated[str, typer.Argument(metavar="up|down", help="For pending pods, or of unneeded nodes.")],
+    action: Annotated[
+        str, typer.Argument(metavar="up|down", help="up adds nodes for pending pods, down removes unneeded nodes.")
+    ],
 ) -> Answer:
     """What would the Cluster Autoscaler do in its next loop, and why not more?
 
-    up: which node groups would grow for pending pods, and what keeps each other group from it. down: which nodes are
-    not needed, which go now, and what keeps each other node. Release 1.36 is replayed. Groups are those of the
-    autoscaler's status ConfigMap, of Cluster API or of its flags; where none tells their limits, those that node
-    labels name. --node-groups adds what is not told. up exits with 1 if a pod gets no node.
+    up lists the node groups that would grow for pending pods, and why each other group would not. down lists the
+    nodes that are not needed, which of them would be removed now, and why each other node stays. Release 1.36 is
+    replayed. Groups come from the autoscaler's status ConfigMap, Cluster API or the autoscaler's flags, and otherwise
+    from node labels, which do not say how far a group may grow or shrink: specify --node-groups for that. up exits
+    with 1 if a pod gets no node.
     """
     if action not in ("up", "down"):
         raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")

@@ -50,21 +50,16 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:
         return
-    soften_kind, verb, weakens = SOFTENING_TEXTS[field]
-    pod = tried.trial.own
     nodes = tried.cycle.view.nodes
-    for index, term in enumerate(get_required_terms(pod, field)):
-        if isinstance(rejection.fact, TopologyLabelMissing) or not nodes.label(term.topology_key).present.any():
+    lacks_label = isinstance(rejection.fact, TopologyLabelMissing)
+    for index, term in enumerate(get_required_terms(tried.trial.own, field)):
+        if lacks_label or not nodes.label(term.topology_key).present.any():
             yield from _iter_topology_key_fixes(tried, field, index, term)
         if field == "pod_affinity":
-            for kind, target, text, cost, corrected_term in iter_term_corrections(tried, index, term):
-                edits = build_pod_edits(pod, _build_term_change(field, index, corrected_term))
-                yield Fix(kind, (index, *target), text, by="author", edits=edits, cost=cost)
+            yield from _iter_selection_fixes(tried, index, term)
         else:
             yield from _iter_own_revision_fixes(tried, index, term)
-        text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
-        edits = build_pod_edits(pod, _build_softening_change(field, term))
-        yield Fix(soften_kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
+        yield _build_softening_fix(tried.trial.own, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
             yield from iter_node_label_fixes(tried, rejection.fact.key, value)
@@ -90,6 +85,23 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
             cost=CORRECT,
             price=price,
         )
+
+
+def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """Yield fixes that correct the selector or namespaces of an affinity term that selects no pod."""
+    pod = tried.trial.own
+    for correction in iter_term_corrections(tried, index, term):
+        edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
+        target = (index, *correction.target)
+        yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
+
+
+def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
+    """Build the fix that turns the required term at this index into a preference."""
+    kind, verb, weakens = SOFTENING_TEXTS[field]
+    text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
+    edits = build_pod_edits(pod, _build_softening_change(field, term))
+    return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
 def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:

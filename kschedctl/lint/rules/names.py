@@ -332,34 +332,49 @@ class _NamespaceReference(NamedTuple):
     """Whether pods are not created or not scheduled unless the namespace exists."""
 
 
-def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Yield a problem for each namespace that no manifest creates, if it looks misspelt or its object needs it.
+def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
+    """Yield a problem for each reference to a namespace that no manifest creates, if it looks misspelt or is needed.
 
-    Names in affinity terms are compared with the namespaces of workloads if no namespace is known.
+    A needed namespace is reported only if other namespaces are created and there is no cluster that may have it.
     """
     created_names = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
-    for subject, path, name, is_needed in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
+    for reference in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
+        name = reference.name
         if name in created_names or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
             continue
-        existing_names = context.list_coexisting_names(subject, "Namespace")
-        candidates = existing_names
-        if not existing_names and path != _METADATA_NAMESPACE:
-            candidates = set(context.workloads_by_namespace)
-        similar_name = find_similar_name(name, candidates) if name not in candidates else ""
-        is_missing = existing_names and name not in existing_names and context.cluster is None
-        if similar_name or (is_needed and is_missing):
-            message = f'no manifest creates the namespace "{name}"'
-            if similar_name and existing_names:
+        message = f'no manifest creates the namespace "{name}"'
+        existing_names = context.list_coexisting_names(reference.subject, "Namespace")
+        similar_name = _find_similar_namespace(context, reference, existing_names)
+        if similar_name:
+            if existing_names:
                 message += f', but one creates "{similar_name}"'
-            yield subject.build_problem(path, message, f"Write {similar_name}" if similar_name else "")
+            yield reference.subject.build_problem(reference.path, message, f"Write {similar_name}")
+            continue
+
+        is_missing = existing_names and name not in existing_names and context.cluster is None
+        if reference.is_needed and is_missing:
+            yield reference.subject.build_problem(reference.path, message, "")
+
+
+def _find_similar_namespace(context: LintContext, reference: _NamespaceReference, existing_names: set[str]) -> str:
+    """Return the existing namespace that the reference probably means, or "" if it exists or resembles none.
+
+    A name in an affinity term is compared with the namespaces of workloads if no namespace is known.
+    """
+    candidates = existing_names
+    if not existing_names and reference.path != _METADATA_NAMESPACE:
+        candidates = set(context.workloads_by_namespace)
+    if reference.name in candidates:
+        return ""
+    return find_similar_name(reference.name, candidates)
 
 
 NS_MISSING = Rule(
     "ns-missing",
     WARNING,
-    find_missing_namespaces,
+    find_uncreated_namespaces,
     summary="A namespace that no manifest creates, although others are created",
-    why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
+    why="The API server rejects objects in a namespace that does not exist, and required affinity to its pods "
     "leaves pods Pending. Reported for names that are similar to a created one, for such affinity, and for workloads "
     "in a file that creates another namespace.",
     fix="Correct the name, or create the namespace",

@@ -130,7 +130,7 @@ class PodSetAssignment:
 
     @property
     def mode(self) -> AssignmentMode:
-        """Return the worst mode of all resources."""
+        """Return the worst mode of all resources: FIT if there are no reasons against it, NO_FIT on an error."""
         if self.error:
             return AssignmentMode.NO_FIT
         if not self.reasons:
@@ -166,11 +166,14 @@ class Assignment:
         return self._mode
 
     def set_mode(self, mode: AssignmentMode, pod_sets: Iterable[PodSetAssignment] | None = None) -> None:
-        """Give the assignment, and all or some of its pod sets, another mode."""
-        for pod_set in self.pod_sets if pod_sets is None else pod_sets:
+        """Give the assignment and all its pod sets another mode, or only some pod sets.
+
+        The assignment stays as it is if ``pod_sets`` is empty.
+        """
+        changed = self.pod_sets if pod_sets is None else list(pod_sets)
+        for pod_set in changed:
             pod_set.set_mode(mode)
-            self._mode = mode
-        if pod_sets is None:
+        if pod_sets is None or changed:
             self._mode = mode
 
     def set_error(self, pod_set: PodSetAssignment, error: str) -> None:
@@ -179,7 +182,7 @@ class Assignment:
         self._mode = None
 
     def find(self, name: str) -> PodSetAssignment:
-        """Return the assignment of a pod set."""
+        """Return the assignment of a pod set, which must exist."""
         return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
 
     def append(self, pod_set: PodSetAssignment, requests: Requests) -> None:
@@ -203,7 +206,7 @@ class Assignment:
 
     @property
     def message(self) -> str:
-        """Return why flavors could not be assigned, for each pod set."""
+        """Return why flavors could not be assigned, for each pod set, or only the first error if there is one."""
         parts = []
         for pod_set in self.pod_sets:
             if pod_set.error:
@@ -215,7 +218,7 @@ class Assignment:
 
     @property
     def attempts_in_words(self) -> str:
-        """Return the flavors that were not a plain fit, as the event of a reservation lists them."""
+        """Return the flavors that did not fit or had to borrow, as the event of a reservation lists them."""
         pod_sets = []
         for pod_set in self.pod_sets:
             attempts = [
@@ -237,7 +240,10 @@ class Assignment:
         )
 
     def sum_requests(self, info: WorkloadInfo) -> Usage:
-        """Return the quota for all of a Workload's requests. Upstream: TotalRequestsFor."""
+        """Return the quota for a Workload's requests, scaled to the assigned numbers of pods.
+
+        Resources without a flavor are left out. Upstream: TotalRequestsFor.
+        """
         usage: Usage = {}
         for pod_set, requested in zip(self.pod_sets, info.pod_sets, strict=False):
             for resource, amount in requested.scaled_to(pod_set.count).requests.items():

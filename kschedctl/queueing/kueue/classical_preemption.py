@@ -24,33 +24,53 @@ from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 
 def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest) -> list[Target]:
-    """Preempt candidates until the request fits, with and without borrowing. Upstream: classicalPreemptions."""
+    """Return the Workloads to preempt, or an empty list if the request would not fit. The snapshot stays as it was.
+
+    The request may borrow or not; both are tried, in an order that depends on the policies. Upstream:
+    classicalPreemptions.
+    """
     candidates = _CandidateList(search, request)
+    for allows_borrowing in _list_attempts(candidates, request):
+        targets = _preempt_until_fit(search, request, candidates, allows_borrowing=allows_borrowing)
+        if targets:
+            return targets
+    return []
+
+
+def _list_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
+    """Return whether the request may borrow in the first attempt, and in the second if there is one."""
     is_forbidden = _forbids_borrowing(request.queue)
     if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal(request)):
-        attempts = [True]
-    elif is_forbidden and not candidates.has_hierarchical:
-        attempts = [False, True]
-    else:
-        attempts = [True, False]
-    for allows_borrowing in attempts:
-        targets: list[Target] = []
-        for candidate in candidates.candidates:
-            if not candidates.is_valid(candidate, allows_borrowing=allows_borrowing):
-                continue
-            search.snapshot.remove_workload(candidate)
-            queue = search.snapshot.queues[candidate.cluster_queue]
-            targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
-            if search.fits(request, allows_borrowing=allows_borrowing):
-                targets = search.fill_back(request, targets, allows_borrowing=allows_borrowing)
-                search.restore(targets)
-                return targets
-        search.restore(targets)
+        return [True]
+    if is_forbidden and not candidates.has_hierarchical:
+        return [False, True]
+    return [True, False]
+
+
+def _preempt_until_fit(
+    search: PreemptionSearch, request: PreemptionRequest, candidates: _CandidateList, *, allows_borrowing: bool
+) -> list[Target]:
+    """Return the candidates to preempt until the request fits, less those that turn out not to be needed.
+
+    Return an empty list if it does not fit without all of them either. The snapshot stays as it was.
+    """
+    targets: list[Target] = []
+    for candidate in candidates.candidates:
+        if not candidates.is_valid(candidate, allows_borrowing=allows_borrowing):
+            continue
+        search.remove(request, candidate)
+        queue = search.snapshot.queues[candidate.cluster_queue]
+        targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
+        if search.fits(request, allows_borrowing=allows_borrowing):
+            targets = search.fill_back(request, targets, allows_borrowing=allows_borrowing)
+            search.restore(request, targets)
+            return targets
+    search.restore(request, targets)
     return []
 
 
 def _forbids_borrowing(queue: QueueSnapshot) -> bool:
-    """Return whether the queue must not borrow for what it preempts in the cohort."""
+    """Return whether the queue must not borrow if it preempts Workloads of other queues."""
     within_cohort = queue.settings.preemption.borrow_within_cohort
     return within_cohort is None or within_cohort.policy == NEVER
 
@@ -85,7 +105,7 @@ class _Origin(NamedTuple):
     ancestor: CohortNode
     """The lowest cohort that the two share."""
     has_advantage: bool
-    """Whether the preemptor's part below the cohort has the quota itself."""
+    """Whether the quota of the preemptor's branch below the cohort covers the request."""
 
 
 class _CandidateList:
@@ -99,6 +119,8 @@ class _CandidateList:
         policies = request.queue.settings.preemption
         own = self._collect_from_queue(request.queue, policies.within_cluster_queue)
         hierarchical, by_priority = self._collect_from_cohorts()
+
+        # Within each group the rank decides. Evicted Workloads of all groups come first; their ranks are the lowest
         groups = [sorted(group, key=itemgetter(0)) for group in (hierarchical, by_priority, own)]
         evicted = [c.info for group in groups for c in takewhile(_is_evicted, group)]
         others = [c.info for group in groups for c in dropwhile(_is_evicted, group)]
@@ -107,7 +129,11 @@ class _CandidateList:
         self.has_hierarchical = bool(hierarchical)
 
     def is_valid(self, candidate: WorkloadInfo, *, allows_borrowing: bool) -> bool:
-        """Return whether a candidate may still be preempted: its queue and the cohorts above it borrow."""
+        """Return whether a candidate may still be preempted after the candidates before it.
+
+        Its queue and all cohorts below the one shared with the preemptor must still use more than their quota. Some
+        candidates may only be preempted if the preemptor does not borrow. The preemptor's own queue is always valid.
+        """
         keys = self._request.keys
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
@@ -149,7 +175,9 @@ class _CandidateList:
         return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
 
     def _collect_from_cohorts(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
-        """Return the candidates of other queues: those outside a subtree that has the quota itself, and the rest.
+        """Return the candidates of other queues that may be preempted whatever their priority, and the rest.
+
+        The former are those outside a subtree whose own quota covers the request.
 
         Upstream: collectCandidatesForHierarchicalReclaim.
         """
@@ -163,6 +191,8 @@ class _CandidateList:
         for cohort in queue.node.iter_ancestors():
             group = hierarchical if has_advantage else by_priority
             group += self._collect_from_subtree(cohort, _Origin(cohort, has_advantage), previous)
+
+            # Cohorts further up see what this cohort's quota does not cover
             fits, remaining = cohort.fit_requests(remaining)
             has_advantage = has_advantage or fits
             previous = cohort
@@ -171,20 +201,23 @@ class _CandidateList:
     def _collect_from_subtree(
         self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
     ) -> list[RankedCandidate]:
-        """Return the candidates of the queues below a cohort that use more than their quota."""
+        """Return the candidates of the queues below a cohort that use more than their quota, and record their origin.
+
+        The queues below ``skipped``, a child from which candidates were collected before, are left out.
+        """
         keys = self._request.keys
         policy = self._request.queue.settings.preemption.reclaim_within_cohort
         candidates: list[RankedCandidate] = []
         for child in cohort.cohorts:
             if child is not skipped and not child.is_within_quota(keys):
                 candidates += self._collect_from_subtree(child, origin, skipped)
-        for node in cohort.queues:
-            if node is not self._request.queue.node and not node.is_within_quota(keys):
+        for node in cohort.list_queues_over_quota(keys):
+            if node is not self._request.queue.node:
                 self._origins[node.name] = origin
                 candidates += self._collect_from_queue(self._search.snapshot.queues[node.name], policy)
         return candidates
 
 
 def _is_evicted(candidate: RankedCandidate) -> bool:
-    """Return whether a candidate has to give its quota back already. Evicted candidates have the lowest ranks."""
+    """Return whether a candidate has to give its quota back already."""
     return candidate.info.workload.is_evicted

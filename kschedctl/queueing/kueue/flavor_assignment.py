@@ -65,10 +65,11 @@ SimulatePreemption = Callable[[QueueSnapshot, WorkloadInfo, FlavorResource, int]
 
 
 class _GranularMode(NamedTuple):
-    """How well a flavor suits."""
+    """How well a flavor suits: what it takes to get it, and how far up quota has to be borrowed."""
 
     preemption: PreemptionMode
     borrowing: int
+    """The height of the cohort tree that has to be borrowed from, 0 if none."""
 
 
 _WORST = _GranularMode(PreemptionMode.NO_FIT, _WORST_BORROWING)
@@ -93,11 +94,23 @@ class _GroupPodSet:
     assignment: PodSetAssignment
 
 
+class _FlavorTrial(NamedTuple):
+    """The result of trying one flavor for all resources of a group."""
+
+    choices: dict[str, FlavorChoice]
+    """The choice for each resource, without resources after the first that does not fit."""
+    mode: _GranularMode
+    """The worst mode of all resources."""
+    attempt: FlavorAttempt
+
+
 class _FlavorSearch(NamedTuple):
     """The flavors that were found for the resources of a group."""
 
     choices: dict[str, FlavorChoice]
+    """The choice for each resource; empty if no flavor suits."""
     reasons: list[str]
+    """Why flavors do not fit now; empty if one does."""
     attempts: list[FlavorAttempt]
     error: str = ""
 
@@ -130,7 +143,10 @@ class FlavorAssigner:
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
-        """Return the pod sets in groups that get their flavors together."""
+        """Return the pod sets in groups that get their flavors together. A pod set without a group name is alone.
+
+        ``counts`` are the numbers of pods to assign, or None for those of the Workload.
+        """
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
             scaled = requested if counts is None else requested.scaled_to(counts[index])
@@ -156,11 +172,13 @@ class FlavorAssigner:
             assignment.topology = admission.pod_sets[index].topology
 
     def _assign_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
-        """Find flavors for a group of pod sets. Return whether all resources got one."""
+        """Find flavors for a group of pod sets, and add their assignments. Return whether all resources got one."""
         requests = sum_requests(member.assignment.requests for member in group)
         choices: dict[str, FlavorChoice] = {}
         for member in group:
             choices |= member.assignment.flavors
+
+        # Find the flavors of a resource group for its first resource, unless they were kept from before
         reasons: list[str] = []
         error = ""
         attempts: dict[str, FlavorAttempt] = {}
@@ -168,13 +186,15 @@ class FlavorAssigner:
             is_covered = self.queue.settings.find_group(resource) is not None
             if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
                 continue
-            found = self._find_flavor([member.index for member in group], requests, resource, assignment.quota)
-            self._merge_attempts(attempts, found.attempts, resource)
-            if found.error or not found.choices:
-                choices, reasons, error = {}, list(found.reasons), found.error
+            search = self._find_flavor([member.index for member in group], requests, resource, assignment.quota)
+            self._merge_attempts(attempts, search.attempts, resource)
+            if search.error or not search.choices:
+                # One resource without a flavor makes the whole group fail
+                choices, reasons, error = {}, list(search.reasons), search.error
                 break
-            choices |= found.choices
-            reasons += found.reasons
+            choices |= search.choices
+            reasons += search.reasons
+
         is_complete = True
         for member in group:
             pod_set = member.assignment
@@ -187,7 +207,10 @@ class FlavorAssigner:
         return is_complete
 
     def _select_choices(self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]) -> dict[str, FlavorChoice]:
-        """Return the choices for the resources of one pod set of a group."""
+        """Return the choices for the resources of one pod set of a group.
+
+        A pod set that requests nothing but belongs to a group for the topology gets the flavors with a topology.
+        """
         requests = member.assignment.requests
         if requests:
             return {resource: choice for resource, choice in choices.items() if resource in requests}
@@ -199,7 +222,11 @@ class FlavorAssigner:
     def _find_flavor(  # noqa: PLR0912 - as upstream, one walk
         self, indexes: Sequence[int], requests: Requests, resource: str, assumed: Usage
     ) -> _FlavorSearch:
-        """Try the flavors of a resource group in order. Upstream: findFlavorForPodSets."""
+        """Try the flavors of the resource group of ``resource`` in order, and return the best.
+
+        ``requests`` are those of all pod sets with these ``indexes``, and ``assumed`` is the quota that the
+        assignment takes already. Upstream: findFlavorForPodSets.
+        """
         group = self.queue.settings.find_group(resource)
         if group is None:
             return _FlavorSearch({}, [f"resource {resource} unavailable in ClusterQueue"], [])
@@ -228,20 +255,25 @@ class FlavorAssigner:
                 no_fit = self._observe(NoFitReason.NO_MATCHING_FLAVOR)
                 attempts.append(FlavorAttempt(flavor, AssignmentMode.NO_FIT, [mismatch], no_fit_reason=no_fit))
                 continue
-            choices, mode, attempt = self._try_flavor(flavor, covered, assumed, reasons)
-            attempts.append(attempt)
+
+            trial = self._try_flavor(flavor, covered, assumed)
+            attempts.append(trial.attempt)
+            reasons += trial.attempt.reasons
             if not is_fungible:
-                if mode.preemption > best_mode.preemption:
-                    best, best_mode = choices, mode
-                    if mode.preemption == PreemptionMode.FIT:
+                # The first flavor that fits is taken, else the first of those with the best mode
+                if trial.mode.preemption > best_mode.preemption:
+                    best, best_mode = trial.choices, trial.mode
+                    if best_mode.preemption == PreemptionMode.FIT:
                         return _FlavorSearch(best, [], attempts)
                 continue
-            if not _should_try_next(mode, fungibility):
-                best, best_mode = choices, mode
+            if not _should_try_next(trial.mode, fungibility):
+                best, best_mode = trial.choices, trial.mode
                 break
-            if _is_preferred(mode, best_mode, fungibility):
-                best, best_mode = choices, mode
+            if _is_preferred(trial.mode, best_mode, fungibility):
+                best, best_mode = trial.choices, trial.mode
+
         if is_fungible:
+            # The next attempt goes on after this flavor, or begins anew after the last
             tried = -1 if index == len(group.flavors) - 1 else index
             for choice in best.values():
                 choice.tried_index = tried
@@ -250,7 +282,7 @@ class FlavorAssigner:
         return _FlavorSearch(best, reasons, attempts)
 
     def _get_first_flavor(self, pod_set: int, resource: str) -> int:
-        """Return the index of the flavor after the last that was tried."""
+        """Return the index of the flavor after the last one that was tried for a resource of a pod set, or 0."""
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
             return 0
@@ -262,15 +294,10 @@ class FlavorAssigner:
         nominated = self.info.nominated_flavors
         if not nominated:
             return False
-        may_limit = (
-            Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self.gates
-            or {
-                Gate.TOPOLOGY_AWARE_SCHEDULING,
-                Gate.TAS_RECOMPUTE_ASSIGNMENT,
-            }
-            <= self.gates
-        )
-        return may_limit and all(nominated.get(p.name, {}).get(resource) != flavor for p in pod_sets)
+        recomputes_topology = {Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_RECOMPUTE_ASSIGNMENT} <= self.gates
+        if not recomputes_topology and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP not in self.gates:
+            return False
+        return all(nominated.get(pod_set.name, {}).get(resource) != flavor for pod_set in pod_sets)
 
     def _find_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
         """Return why the pods may not use a flavor, or "". Raises NodeSelectorError.
@@ -318,20 +345,17 @@ class FlavorAssigner:
         """Return whether a pod set needs a place in a topology."""
         return requests_topology(pod_set) or self.queue.cached.is_topology_only
 
-    def _try_flavor(
-        self, flavor: str, requests: Requests, assumed: Usage, reasons: list[str]
-    ) -> tuple[dict[str, FlavorChoice], _GranularMode, FlavorAttempt]:
-        """Check the quota of one flavor for all resources. Reasons are added to ``reasons``."""
+    def _try_flavor(self, flavor: str, requests: Requests, assumed: Usage) -> _FlavorTrial:
+        """Check the quota of one flavor for all resources of a group."""
         choices: dict[str, FlavorChoice] = {}
         mode = _BEST
         borrowing = 0
-        own_reasons: list[str] = []
+        reasons: list[str] = []
         no_fit_reason = NoFitReason.NONE
         for resource, amount in requests.items():
             key = FlavorResource(flavor, resource)
             fit = self._fit_quota(key, assumed.get(key, 0), amount)
             if fit.reason:
-                own_reasons.append(fit.reason)
                 reasons.append(fit.reason)
                 no_fit_reason = find_most_severe((no_fit_reason, fit.no_fit_reason))
             borrowing = max(borrowing, fit.borrowing)
@@ -344,15 +368,18 @@ class FlavorAssigner:
         attempt = FlavorAttempt(
             flavor,
             mode.preemption.assignment_mode,
-            sorted(own_reasons),
+            sorted(reasons),
             borrowing,
             mode.preemption if mode.preemption.label else None,
             self._observe(no_fit_reason),
         )
-        return choices, mode, attempt
+        return _FlavorTrial(choices, mode, attempt)
 
     def _fit_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
-        """Check the quota of one resource. Upstream: fitsResourceQuota."""
+        """Return whether an amount of a resource fits into quota, beside what the assignment takes already.
+
+        If it does not fit now, preemption is simulated, unless it cannot help. Upstream: fitsResourceQuota.
+        """
         total = add(assumed, amount)
         capacity = self.queue.node.compute_capacity(key)
         resource = key.resource
@@ -383,11 +410,15 @@ class FlavorAssigner:
         return self.uses_fair_sharing and preemption.reclaim_within_cohort != NEVER
 
     def _observe(self, reason: NoFitReason) -> NoFitReason:
-        """Return the reason if it is reported, else NONE."""
+        """Return the reason if the gate for such reasons is on, else NONE."""
         return reason if Gate.UNADMITTED_OBSERVABILITY in self.gates else NoFitReason.NONE
 
     def _merge_attempts(self, attempts: dict[str, FlavorAttempt], more: Sequence[FlavorAttempt], resource: str) -> None:
-        """Merge the attempts for another resource into those by flavor. Upstream: mergeFlavorAttemptsForResource."""
+        """Merge the attempts for another resource into ``attempts``, which are kept by flavor.
+
+        A flavor of the same resource group that was not tried for the resource does not provide it. Upstream:
+        mergeFlavorAttemptsForResource.
+        """
         for attempt in more:
             previous = attempts.get(attempt.flavor)
             if previous is None:
@@ -441,8 +472,12 @@ class FlavorAssigner:
         assignment.no_fit_reason = find_most_severe(reasons)
 
     def _place(self, assignment: Assignment) -> None:
-        """Look for a place in the topology, and change the mode if there is none."""
+        """Record domains of the topology for all pod sets that need some, and change the mode if they do not fit.
+
+        The mode becomes PREEMPT if they would fit into an empty topology, else NO_FIT.
+        """
         requests = self.build_placement_requests(assignment)
+
         if assignment.mode == AssignmentMode.FIT:
             results = find_placements(self.queue, requests, self.gates, assume_empty=False)
             failed = find_failure(results)
@@ -454,6 +489,8 @@ class FlavorAssigner:
                 assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
         if assignment.mode != AssignmentMode.PREEMPT:
             return
+
+        # Preemption only helps if the pods fit into an empty topology
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
         failed = find_failure(results)
         if failed is None:
@@ -469,7 +506,11 @@ class FlavorAssigner:
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
     def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
-        """Return the pod sets that need a place in a topology. Upstream: WorkloadsTopologyRequests."""
+        """Return the pod sets that need a place in a topology, by flavor. Upstream: WorkloadsTopologyRequests.
+
+        In the assignment, an error is recorded for a pod set without exactly one flavor with a topology, and a pod
+        set that gets its place later is marked.
+        """
         requests: PlacementRequests = {}
         workload = self.info.workload
         for pod_set in workload.adjusted_pod_sets:
@@ -507,11 +548,7 @@ class FlavorAssigner:
 
         Pods that the Workload's admission already has in a domain are not added.
         """
-        former: dict[tuple[str, tuple[str, ...]], int] = {}
-        admission = self.info.workload.admission
-        for admitted in admission.pod_sets if admission is not None else ():
-            for domain in admitted.topology.domains if admitted.topology is not None else ():
-                former[admitted.name, domain.values] = domain.count
+        former_counts = self._count_admitted_pods_by_domain()
         usage: TopologyUsage = {}
         specs = {p.name: p.template.spec for p in self.info.workload.adjusted_pod_sets}
         for assigned in assignment.pod_sets:
@@ -523,14 +560,26 @@ class FlavorAssigner:
             pod_requests = compute_requests(specs[assigned.name])
             domains = usage.setdefault(flavors.pop(), [])
             for domain in assigned.topology.domains:
-                count = domain.count - former.get((assigned.name, domain.values), 0)
+                count = domain.count - former_counts.get((assigned.name, domain.values), 0)
                 if count > 0:
                     domains.append(DomainRequests(domain.values, pod_requests, count))
         return usage
 
+    def _count_admitted_pods_by_domain(self) -> dict[tuple[str, tuple[str, ...]], int]:
+        """Return the number of pods in the Workload's admission, by pod set and the values of the domain."""
+        admission = self.info.workload.admission
+        if admission is None:
+            return {}
+        return {
+            (pod_set.name, domain.values): domain.count
+            for pod_set in admission.pod_sets
+            if pod_set.topology is not None
+            for domain in pod_set.topology.domains
+        }
+
 
 def requests_topology(pod_set: KueuePodSet) -> bool:
-    """Return whether a pod set asks for a topology itself. Upstream: IsExplicitlyRequestingTAS."""
+    """Return whether a pod set itself requests a topology. Upstream: IsExplicitlyRequestingTAS."""
     request = pod_set.topology_request
     if request is None:
         return False
@@ -541,7 +590,10 @@ def requests_topology(pod_set: KueuePodSet) -> bool:
 def find_placements(
     queue: QueueSnapshot, requests: PlacementRequests, gates: FeatureGates, *, assume_empty: bool
 ) -> dict[str, TopologyResult]:
-    """Find a placement for all pod sets. Upstream: FindTopologyAssignmentsForWorkload."""
+    """Find a placement for all pod sets, or the reason why there is none, by pod set.
+
+    With ``assume_empty`` the usage of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
+    """
     shared: AssumedUsage = {}
     results: dict[str, TopologyResult] = {}
     for flavor in sorted(requests):

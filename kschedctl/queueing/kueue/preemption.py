@@ -34,17 +34,19 @@ class Preemptor(PreemptionSearch):
     def simulate(
         self, queue: QueueSnapshot, info: WorkloadInfo, key: FlavorResource, amount: int
     ) -> tuple[PreemptionMode, int]:
-        """Return what preemption would do for one resource, and the borrowing level afterwards.
+        """Return what preemption would do for one resource, and the height of the cohort borrowed from afterwards.
 
-        Upstream: SimulatePreemption.
+        The snapshot stays as it was. Upstream: SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
         if not targets:
             return PreemptionMode.NO_CANDIDATES, find_borrowing_height(queue.node, key, amount)[0]
+
         infos = [target.info for target in targets]
-        self.snapshot.remove_usage(infos)
+        self.snapshot.remove_usage(infos, with_topology=False)
         borrowing, _ = find_borrowing_height(queue.node, key, amount)
-        self.snapshot.add_usage(infos)
+        self.snapshot.add_usage(infos, with_topology=False)
+
         is_own = any(target.info.cluster_queue == queue.name for target in targets)
         return (PreemptionMode.PREEMPT if is_own else PreemptionMode.RECLAIM), borrowing

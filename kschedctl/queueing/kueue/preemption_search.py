@@ -41,7 +41,7 @@ class Target(NamedTuple):
 
 
 class PreemptionRequest(NamedTuple):
-    """What needs room."""
+    """A Workload for which others may be preempted, and what it needs."""
 
     info: WorkloadInfo
     queue: QueueSnapshot
@@ -50,6 +50,11 @@ class PreemptionRequest(NamedTuple):
     usage: WorkloadUsage
     placements: PlacementRequests
     """The pod sets that need a place in a topology as well."""
+
+    @property
+    def needs_topology(self) -> bool:
+        """Return whether the request needs a place in a topology, and not only quota."""
+        return bool(self.placements)
 
 
 class RankedCandidate(NamedTuple):
@@ -61,20 +66,20 @@ class RankedCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class PreemptionSearch:
-    """A snapshot from which Workloads are removed and to which they are added again."""
+    """Removes Workloads from a snapshot and adds them again, to find out which have to be preempted."""
 
     snapshot: CycleSnapshot
     now: int
     """In microseconds since 1970."""
     _ranks: dict[str, int] = field(init=False, default_factory=dict)
-    """The place of each Workload among all by ``get_order``, by namespace and name; the same place for equals."""
+    """The rank of each Workload with quota by ``get_order``, by namespace and name. Equals share a rank."""
     _candidates: dict[tuple[str, frozenset[FlavorResource]], list[RankedCandidate]] = field(
         init=False, default_factory=dict
     )
     """The results of ``list_ranked`` at the start of the cycle, by ClusterQueue and resources."""
 
     def list_ranked(self, queue: QueueSnapshot, keys: frozenset[FlavorResource]) -> list[RankedCandidate]:
-        """Return the Workloads of a queue that have flavors of any of these resources, those to preempt first."""
+        """Return the Workloads that are left in a queue and use any of these resources, the first to preempt first."""
         if not self._ranks:
             self._rank_all()
         candidates = self._candidates.get((queue.name, keys))
@@ -86,12 +91,14 @@ class PreemptionSearch:
             ]
             candidates.sort(key=itemgetter(0))
             self._candidates[queue.name, keys] = candidates
+
+        # Most queues still have all Workloads, and then the cached list can be returned as it is
         if len(queue.workloads) == len(queue.initial_workloads):
             return candidates
         return [candidate for candidate in candidates if candidate.info.workload.key in queue.workloads]
 
     def _rank_all(self) -> None:
-        """Sort all Workloads with quota once for the cycle."""
+        """Record the ranks of all Workloads with quota, once for the cycle."""
         orders = sorted(
             (self.get_order(info, ""), info.workload.key)
             for queue in self.snapshot.queues.values()
@@ -104,23 +111,33 @@ class PreemptionSearch:
             self._ranks[key] = rank
 
     def fill_back(self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool) -> list[Target]:
-        """Spare the targets that are not needed, from the last but one backwards. Upstream: fillBackWorkloads."""
+        """Put the targets that are not needed back into the snapshot, from the last but one backwards.
+
+        Return the list without these; the last target takes the place of each. Upstream: fillBackWorkloads.
+        """
         for index in range(len(targets) - 2, -1, -1):
-            self.snapshot.add_workload(targets[index].info)
+            self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
             if self.fits(request, allows_borrowing=allows_borrowing):
                 targets[index] = targets[-1]
                 targets.pop()
             else:
-                self.snapshot.remove_workload(targets[index].info)
+                self.snapshot.remove_workload(targets[index].info, with_topology=request.needs_topology)
         return targets
 
-    def restore(self, targets: Iterable[Target]) -> None:
+    def remove(self, request: PreemptionRequest, info: WorkloadInfo) -> None:
+        """Take a Workload out of the snapshot, to find out whether the request fits without it."""
+        self.snapshot.remove_workload(info, with_topology=request.needs_topology)
+
+    def restore(self, request: PreemptionRequest, targets: Iterable[Target]) -> None:
         """Put targets back into the snapshot."""
         for target in targets:
-            self.snapshot.add_workload(target.info)
+            self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
     def fits(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
-        """Return whether the request fits into quota and topology. Upstream: workloadFits."""
+        """Return whether the request fits into quota and topology, without borrowing unless that is allowed.
+
+        Upstream: workloadFits.
+        """
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
                 return False
@@ -143,9 +160,10 @@ class PreemptionSearch:
         return policy == ANY
 
     def get_order(self, info: WorkloadInfo, queue: str) -> tuple[bool, bool, int, int, str]:
-        """Return the key by which candidates are sorted; the first are preempted first.
+        """Return the key by which candidates are sorted; those with the smallest keys are preempted first.
 
-        Upstream: CandidatesOrdering.
+        These are evicted Workloads, then those of queues other than ``queue``, then those of low priority, then those
+        that got quota last. Upstream: CandidatesOrdering.
         """
         workload = info.workload
         reserved = workload.conditions.get(ConditionType.QUOTA_RESERVED)

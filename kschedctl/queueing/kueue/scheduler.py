@@ -1,6 +1,6 @@
 """One cycle of Kueue's scheduler: which of the Workloads at the heads of the queues get quota.
 
-Read ``Scheduler.run_cycle`` first.
+Read ``AdmissionScheduler.run_cycle`` first.
 
 Upstream: pkg/scheduler/scheduler.go, fair_sharing_iterator.go and flavorassigner/podset_reducer.go.
 """
@@ -102,9 +102,32 @@ class CycleResult:
     preemptions: list[KueuePreemption] = field(default_factory=list)
 
 
+class _Head(NamedTuple):
+    """The Workload that a ClusterQueue tries next."""
+
+    info: WorkloadInfo
+    is_preemptor: bool
+    """Whether the Workload waits for preemptions that it requested."""
+
+
+class _AssignmentOutcome(NamedTuple):
+    """The flavors found for a Workload, and the Workloads to preempt for it."""
+
+    assignment: Assignment
+    targets: list[Target]
+
+
+class _FitCheck(NamedTuple):
+    """Whether a usage fits once the victims are gone."""
+
+    fits_quota: bool
+    fits_topology: bool
+    """True as well if the topology was not checked, because the quota does not suffice."""
+
+
 @dataclass(slots=True)
 class _Entry:
-    """A Workload at the head of its queue."""
+    """A Workload at the head of its queue, and what the cycle decides about it."""
 
     info: WorkloadInfo
     queue: QueueSnapshot | None
@@ -121,12 +144,16 @@ class _Entry:
         """Return the Workload."""
         return self.info.workload
 
-    def record(self, assignment: Assignment, targets: list[Target]) -> None:
-        """Keep an assignment and the Workloads to preempt for it."""
-        self.assignment = assignment
-        self.targets = targets
-        self.message = assignment.message
-        self.info.last_assignment = assignment.progress
+    def record(self, outcome: _AssignmentOutcome) -> None:
+        """Keep an assignment and its targets, with its message and how far flavors were tried."""
+        self.assignment, self.targets = outcome
+        self.message = outcome.assignment.message
+        self.info.last_assignment = outcome.assignment.progress
+
+    def reject(self, message: str, quota_reason: QuotaReason) -> None:
+        """Record why the Workload may not be admitted at all."""
+        self.message = message
+        self.quota_reason = quota_reason.value
 
 
 class AdmissionScheduler:
@@ -167,54 +194,59 @@ class AdmissionScheduler:
                 self._requeue(entry)
         return self._result
 
-    def _pop_heads(self) -> list[tuple[WorkloadInfo, bool]]:
-        """Take the next Workload of each queue, and tell whether it is waiting for preemptions that it requested."""
+    def _pop_heads(self) -> list[_Head]:
+        """Remove the next Workload from each active queue, and return these Workloads by the names of their queues."""
         heads = []
         for name in sorted(self._queues.pending):
-            if self._queues.cache.is_active(name):
-                queue = self._queues.pending[name]
-                info = queue.pop()
-                if info is not None:
-                    heads.append((replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
+            if not self._queues.cache.is_active(name):
+                continue
+            queue = self._queues.pending[name]
+            info = queue.pop()
+            if info is not None:
+                heads.append(_Head(replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
         return heads
 
-    def _nominate(self, heads: Sequence[tuple[WorkloadInfo, bool]]) -> tuple[list[_Entry], list[_Entry]]:
-        """Assign flavors to each head by itself. Return the entries, and those that may not be admitted at all."""
-        entries, rejected = [], []
+    def _nominate(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
+        """Find an assignment for each head as if it were alone. Upstream: nominate.
+
+        Return the entries with an assignment, and those that may not be admitted at all. A head that already holds
+        quota is dropped.
+        """
+        nominated, rejected = [], []
         for info, is_preemptor in heads:
             name, workload = info.cluster_queue, info.workload
-            queue = self._snapshot.queues.get(name)
-            entry = _Entry(info, queue, is_preemptor)
             if workload.key in self._queues.cache.queues[name].workloads:
                 continue
+            queue = self._snapshot.queues.get(name)
+            entry = _Entry(info, queue, is_preemptor)
             if workload.has_check_in(RETRY, REJECTED):
-                entry.message = "The workload has failed admission checks"
-                entry.quota_reason = QuotaReason.PENDING_EVALUATION.value
-            elif queue is None:
-                entry.message = f"ClusterQueue {name} is inactive"
-                entry.quota_reason = QuotaReason.SUSPENDED.value
-            else:
-                selector = queue.settings.namespace_selector
-                entry.message = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
-                if not entry.message:
-                    entry.record(*self._find_assignment(info, queue))
-                    entries.append(entry)
-                    continue
-                entry.quota_reason = QuotaReason.MISCONFIGURED.value
-                if entry.message == NAMESPACE_MISMATCH:
+                entry.reject("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
+                rejected.append(entry)
+                continue
+            if queue is None:
+                entry.reject(f"ClusterQueue {name} is inactive", QuotaReason.SUSPENDED)
+                rejected.append(entry)
+                continue
+            selector = queue.settings.namespace_selector
+            error = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
+            if error:
+                entry.reject(error, QuotaReason.MISCONFIGURED)
+                if error == NAMESPACE_MISMATCH:
                     entry.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
-            rejected.append(entry)
-        return entries, rejected
+                rejected.append(entry)
+                continue
+            entry.record(self._find_assignment(info, queue))
+            nominated.append(entry)
+        return nominated, rejected
 
-    def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> tuple[Assignment, list[Target]]:
-        """Find flavors, and Workloads to preempt if necessary. Upstream: getAssignments."""
-        progress = info.last_assignment
-        if progress is not None and self._is_outdated(info, queue):
+    def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
+        """Find flavors, a place in the topology, and Workloads to preempt if necessary. Upstream: getAssignments."""
+        if self._is_outdated(info, queue):
             info.last_assignment = None
         assigner = self._build_assigner(info, queue)
-        assignment, targets = self._find_initial_assignment(assigner)
-        self._reserve_topology(assigner, assignment, targets)
-        return assignment, targets
+        outcome = self._find_initial_assignment(assigner)
+        self._reserve_topology(assigner, outcome)
+        return outcome
 
     def _build_assigner(self, info: WorkloadInfo, queue: QueueSnapshot) -> FlavorAssigner:
         """Build the assigner of flavors for a Workload."""
@@ -230,7 +262,10 @@ class AdmissionScheduler:
         )
 
     def _is_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
-        """Return whether the flavors have to be tried from the first again. Upstream: lastAssignmentOutdated."""
+        """Return whether the flavors have to be tried from the first again, although some were tried before.
+
+        Upstream: lastAssignmentOutdated.
+        """
         progress = info.last_assignment
         if progress is None:
             return False
@@ -241,23 +276,33 @@ class AdmissionScheduler:
                 return False
         return queue.generation > progress.generation
 
-    def _find_initial_assignment(self, assigner: FlavorAssigner) -> tuple[Assignment, list[Target]]:
-        """Find flavors for all pods, else for as many as possible. Upstream: getInitialAssignments."""
+    def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
+        """Find flavors for all pods or, if they do not fit and fewer may be admitted, for as many as possible.
+
+        If nothing fits, the assignment for all pods is returned without targets. Upstream: getInitialAssignments.
+        """
         full = assigner.assign()
-        if full.mode == AssignmentMode.FIT:
-            return full, []
-        if full.mode == AssignmentMode.PREEMPT:
-            targets = self._find_targets(assigner, full)
-            if targets:
-                return full, targets
+        outcome = self._find_fitting_outcome(assigner, full)
+        if outcome is not None:
+            return outcome
         if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_partial:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
-        return full, []
+        return _AssignmentOutcome(full, [])
+
+    def _find_fitting_outcome(self, assigner: FlavorAssigner, assignment: Assignment) -> _AssignmentOutcome | None:
+        """Return the assignment with its targets if it fits now or after preemptions, or None."""
+        if assignment.mode == AssignmentMode.FIT:
+            return _AssignmentOutcome(assignment, [])
+        if assignment.mode == AssignmentMode.PREEMPT:
+            targets = self._find_targets(assigner, assignment)
+            if targets:
+                return _AssignmentOutcome(assignment, targets)
+        return None
 
     def _find_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
-        """Return the Workloads to preempt for an assignment."""
+        """Return the Workloads to preempt for an assignment, or an empty list if that would not help."""
         placements = {}
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
             placements = assigner.build_placement_requests(assignment)
@@ -266,50 +311,47 @@ class AdmissionScheduler:
         request = PreemptionRequest(info, assigner.queue, assignment.list_preempting(), usage, placements)
         return self._preemptor.find_targets(request)
 
-    def _find_partial_assignment(self, assigner: FlavorAssigner) -> tuple[Assignment, list[Target]] | None:
-        """Search the largest numbers of pods that can be admitted, between count and minCount of each pod set.
+    def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
+        """Find the largest numbers of pods that can be admitted, between count and minCount of each pod set.
 
-        Upstream: PodSetReducer.Search, a binary search that expects smaller numbers to fit if larger ones do.
+        Return None if not even minCount fits. Upstream: PodSetReducer.Search, a binary search that expects smaller
+        numbers to fit if larger ones do.
         """
         pod_sets = assigner.info.workload.pod_sets
         counts = [pod_set.count for pod_set in pod_sets]
-        spans = [p.count - (p.count if p.min_count is None else p.min_count) for p in pod_sets]
+        spans = [
+            pod_set.count - (pod_set.count if pod_set.min_count is None else pod_set.min_count) for pod_set in pod_sets
+        ]
         total = sum(spans)
-        found: tuple[Assignment, list[Target]] | None = None
-        found_at = 0
+
+        # Search the smallest reduction that fits, from 0 to ``total`` pods, shared among the pod sets by their spans
+        best: _AssignmentOutcome | None = None
+        best_reduction = 0
         low, high = 0, total + 1
         while low < high:
-            middle = (low + high) // 2
-            reduced = [count - span * middle // total for count, span in zip(counts, spans, strict=True)]
-            result = self._try_counts(assigner, reduced)
-            if result is None:
-                low = middle + 1
+            reduction = (low + high) // 2
+            reduced = [count - span * reduction // total for count, span in zip(counts, spans, strict=True)]
+            outcome = self._find_fitting_outcome(assigner, assigner.assign(reduced))
+            if outcome is None:
+                low = reduction + 1
             else:
-                found, found_at = result, middle
-                high = middle
-        return found if low == found_at else None
+                best, best_reduction = outcome, reduction
+                high = reduction
+        return best if low == best_reduction else None
 
-    def _try_counts(self, assigner: FlavorAssigner, counts: Sequence[int]) -> tuple[Assignment, list[Target]] | None:
-        """Return an assignment for some numbers of pods if it fits, perhaps after preemptions."""
-        assignment = assigner.assign(counts)
-        if assignment.mode == AssignmentMode.FIT:
-            return assignment, []
-        if assignment.mode == AssignmentMode.PREEMPT:
-            targets = self._find_targets(assigner, assignment)
-            if targets:
-                return assignment, targets
-        return None
+    def _reserve_topology(self, assigner: FlavorAssigner, outcome: _AssignmentOutcome) -> None:
+        """Assign domains to a Workload that waits for preemptions and needs a topology.
 
-    def _reserve_topology(self, assigner: FlavorAssigner, assignment: Assignment, targets: Sequence[Target]) -> None:
-        """Find a place in the topology for a Workload that waits for preemptions. Upstream: updateAssignmentForTAS.
-
-        Without targets it is a place in an empty topology, so that others do not take the room meanwhile.
+        With targets these are domains that fit once the targets are gone. Without targets they are domains of an
+        empty topology, so that others do not take the room meanwhile. Upstream: updateAssignmentForTAS.
         """
+        assignment, targets = outcome
         queue, workload = assigner.queue, assigner.info.workload
         wants_topology = queue.cached.is_topology_only or any(map(requests_topology, workload.pod_sets))
         is_waiting = assignment.mode == AssignmentMode.PREEMPT
         if Gate.TOPOLOGY_AWARE_SCHEDULING not in self._gates or not is_waiting or not wants_topology:
             return
+
         requests = assigner.build_placement_requests(assignment)
         infos = [target.info for target in targets]
         self._snapshot.remove_usage(infos)
@@ -325,7 +367,10 @@ class AdmissionScheduler:
             yield from sorted(entries, key=self._get_classical_order)
 
     def _get_classical_order(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
-        """Return the sort key without fair sharing: lower borrowing first, then priority, then age."""
+        """Return the sort key without fair sharing: lower borrowing first, then priority, then age.
+
+        Before that come Workloads that already have quota and, with their gate, those that wait for preemptions.
+        """
         assert entry.assignment is not None
         by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
         prefers_preemptors = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates
@@ -349,7 +394,10 @@ class AdmissionScheduler:
         return self._build_usage(entry, entry.assignment.quota)
 
     def _build_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
-        """Return a usage of quota, with the room in the topology of the entry's assignment. Upstream: netUsage."""
+        """Return a usage of ``quota``, with the room in the topology that the entry's assignment adds.
+
+        The quota is left out for a Workload that has it already. Upstream: netUsage.
+        """
         assert entry.assignment is not None
         assert entry.queue is not None
         topology = {}
@@ -358,13 +406,18 @@ class AdmissionScheduler:
         return WorkloadUsage({} if entry.workload.has_quota else quota, topology)
 
     def _process(self, entry: _Entry, preempted: dict[str, WorkloadInfo]) -> None:
-        """Admit an entry, preempt for it, or leave it waiting. Upstream: processEntry."""
+        """Admit an entry, preempt for it, or leave it waiting.
+
+        ``preempted`` are the victims of the entries before; those of this entry are added. Upstream: processEntry.
+        """
         queue = entry.queue
         assert queue is not None
         usage, has_fit = self._update_assignment(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
+
+        # The entry waits, and may keep quota from the entries after it
         if mode == AssignmentMode.NO_FIT:
             entry.requeue_reason = RequeueReason.NO_FIT
             entry.quota_reason = assignment.no_fit_reason.label
@@ -372,8 +425,8 @@ class AdmissionScheduler:
         if mode == AssignmentMode.PREEMPT and not entry.targets:
             entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
             entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
-            is_kept = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
-            if is_kept or not can_always_reclaim(queue):
+            keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
+            if keeps_quota or not can_always_reclaim(queue):
                 queue.add_usage(self._build_usage(entry, _limit_reservation(assignment, queue)))
             return
         if mode == AssignmentMode.DEFERRED_FIT:
@@ -383,12 +436,15 @@ class AdmissionScheduler:
             entry.info.last_assignment = None
             queue.add_usage(usage)
             return
+
+        # An entry before this one took its targets or its room
         if any(target.info.workload.key in preempted for target in entry.targets):
             self._skip(entry, _OVERLAP)
             return
         if not has_fit:
             self._skip(entry, "Workload no longer fits after processing another workload")
             return
+
         preempted |= {target.info.workload.key: target.info for target in entry.targets}
         queue.add_usage(usage)
         if mode == AssignmentMode.PREEMPT:
@@ -398,7 +454,7 @@ class AdmissionScheduler:
         self._admit(entry, queue, assignment)
 
     def _skip(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle."""
+        """Leave an entry for the next cycle, with a message that says why."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
@@ -408,16 +464,18 @@ class AdmissionScheduler:
     def _update_assignment(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
-        """Look for flavors again if others took the room or the targets. Return the usage, and whether it fits.
+        """Assign flavors again if entries before this one took its targets or its room in the topology.
 
-        Upstream: updateAssignmentIfNeeded.
+        Return the usage of the assignment, and whether it fits once all victims are gone. With the gates for that
+        off, the assignment stays as it is. Upstream: updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)
         assert entry.assignment is not None
         if entry.assignment.mode <= AssignmentMode.PREEMPT and not entry.targets and not usage.topology:
             return usage, False
-        fits_quota, fits_topology = self._check_fit(queue, usage, preempted, entry.targets)
-        lacks_topology_only = fits_quota and not fits_topology
+
+        fit = self._check_fit(queue, usage, preempted, entry.targets)
+        lacks_topology_only = fit.fits_quota and not fit.fits_topology
         has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
         if has_overlap and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates:
             victims = list(preempted.values())
@@ -427,14 +485,15 @@ class AdmissionScheduler:
         elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
             self._assign_again(entry, queue, ())
         else:
-            return usage, fits_quota and fits_topology
+            return usage, all(fit)
+
         usage = self.compute_usage(entry)
-        fits_quota, fits_topology = self._check_fit(queue, usage, preempted, entry.targets)
-        return usage, fits_quota and fits_topology
+        return usage, all(self._check_fit(queue, usage, preempted, entry.targets))
 
     def _assign_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Assign flavors again, only those of before, as if the victims of other entries were gone."""
+        """Search an assignment with the same flavors as before, as if the victims of other entries were gone."""
         assert entry.assignment is not None
+        # The snapshot and the limit to these flavors are restored afterwards
         for victim in victims:
             self._snapshot.remove_workload(victim)
         entry.info.last_assignment = None
@@ -442,7 +501,9 @@ class AdmissionScheduler:
             pod_set.name: {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
             for pod_set in entry.assignment.pod_sets
         }
-        entry.record(*self._find_assignment(entry.info, queue))
+
+        entry.record(self._find_assignment(entry.info, queue))
+
         entry.info.nominated_flavors = None
         for victim in victims:
             self._snapshot.add_workload(victim)
@@ -453,19 +514,25 @@ class AdmissionScheduler:
         usage: WorkloadUsage,
         preempted: Mapping[str, WorkloadInfo],
         targets: Sequence[Target],
-    ) -> tuple[bool, bool]:
-        """Return whether a usage fits into the quota, and into the topology, once all victims are gone."""
-        if not usage.topology and queue.fits_quota(usage):
-            return True, True
-        victims = {**preempted, **{target.info.workload.key: target.info for target in targets}}
-        self._snapshot.remove_usage(victims.values())
-        fits_quota = queue.fits_quota(usage)
-        fits_topology = not fits_quota or queue.fits_topology(usage)
-        self._snapshot.add_usage(victims.values())
-        return fits_quota, fits_topology
+    ) -> _FitCheck:
+        """Return whether a usage fits into quota and topology once the preempted Workloads and the targets are gone."""
+        # What fits beside victims fits all the more without them, so the many victims of other entries come last
+        own_victims = {target.info.workload.key: target.info for target in targets}
+        other_victims = [info for key, info in preempted.items() if key not in own_victims]
+        removed: list[WorkloadInfo] = []
+        fit = _FitCheck(fits_quota=False, fits_topology=False)
+        for victims in ((), own_victims.values(), other_victims):
+            self._snapshot.remove_usage(victims)
+            removed += victims
+            fits_quota = queue.fits_quota(usage)
+            fit = _FitCheck(fits_quota, not fits_quota or queue.fits_topology(usage))
+            if all(fit):
+                break
+        self._snapshot.add_usage(removed)
+        return fit
 
     def _preempt(self, entry: _Entry, queue: QueueSnapshot) -> None:
-        """Evict the targets of an entry. Upstream: IssuePreemptions."""
+        """Evict the targets of an entry that are not evicted yet, and record the Events. Upstream: IssuePreemptions."""
         entry.info.last_assignment = None
         preemptor = entry.workload
         for target in entry.targets:
@@ -554,7 +621,9 @@ def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, 
 
 
 def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
-    """Return the quota that is kept free for a Workload that waits without targets.
+    """Return the part of an assignment's quota that is kept free for a Workload that waits without targets.
+
+    It is limited to the nominal quota or, if the assignment borrows, to that and the borrowing limit.
 
     Upstream: quotaResourcesToReserve.
     """
@@ -571,9 +640,10 @@ def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
 
 
 def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
-    """Yield the winner of a tournament in each tree of cohorts, again and again. Upstream: fairSharingIterator.
+    """Yield all entries, each time the winner of a tournament in the cohort tree of the first remaining queue.
 
-    Upstream takes the trees in any order; here they go by the name of the first queue.
+    A queue without a cohort has no competitors. Upstream, fairSharingIterator, takes the trees in any order; here they
+    go by the name of the first queue.
     """
     remaining = {entry.queue.name: entry for entry in entries if entry.queue is not None}
     while remaining:
@@ -587,7 +657,7 @@ def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> 
 
 
 class _Tournament:
-    """A comparison of the entries of a tree of cohorts, level by level."""
+    """A comparison of the entries of a cohort tree: the winner of each cohort competes in the cohort above."""
 
     def __init__(self, scheduler: AdmissionScheduler, root: CohortNode, entries: Mapping[str, _Entry]) -> None:
         self._scheduler = scheduler
@@ -602,7 +672,7 @@ class _Tournament:
                 self._compute_shares(entries[node.name])
 
     def _compute_shares(self, entry: _Entry) -> None:
-        """Compute the shares on the way up, with the entry's usage added."""
+        """Compute the shares of the entry's queue and of the cohorts above it, as if the entry were admitted."""
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
         usage = self._scheduler.compute_usage(entry)
@@ -615,13 +685,13 @@ class _Tournament:
         queue.remove_usage(usage)
 
     def find_winner(self) -> _Entry:
-        """Return the entry that is admitted next."""
+        """Return the entry that is processed next."""
         winner = self._find_best(self._root)
         assert winner is not None
         return winner
 
     def _find_best(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best entry below a cohort, or None."""
+        """Return the best among the entries of a cohort's queues and the winners of its child cohorts, or None."""
         winners = [self._find_best(child) for child in cohort.cohorts]
         candidates = [winner for winner in winners if winner is not None]
         candidates += [self._entries[node.name] for node in cohort.queues if node.name in self._entries]

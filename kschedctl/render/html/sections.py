@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.render.html.svg_plots import build_bar_chart, build_curve_plot
@@ -46,8 +47,13 @@ class Words:
         return self.text if self.tone == "plain" else [self.text, self.tone]
 
 
-GridColumn = tuple[str, bool, bool]
-"""Name of a column, whether it has numbers, whether it must not be folded."""
+class GridColumn(NamedTuple):
+    """A column of a grid."""
+
+    heading: str
+    has_numbers: bool = False
+    keep: bool = False
+    """Whether cells must not be wrapped."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ def _convert_block(block: Paragraph | Command | Verbatim | Bullets | Table | Plo
 
 def build_grid(table: Table) -> Grid:
     """Build the grid of a table."""
-    columns = tuple((printable(column.name), column.right, column.keep) for column in table.columns)
+    columns = tuple(GridColumn(printable(column.name), column.right, column.keep) for column in table.columns)
     rows = tuple(tuple(build_lines(cell) for cell in row) for row in table.rows)
     return Grid(columns, rows, printable(table.note))
 

@@ -81,11 +81,11 @@ class ReadingCache(NamedTuple):
             if not 0 <= time.time() - self.path.stat().st_mtime <= FRESH_SECONDS:
                 return {}
             with open_archive(str(self.path)) as members:
-                header = decode_json(members.read(HEADER, MAX_HEADER_SIZE), _Header)
+                header = decode_json(members.read_member(HEADER, MAX_HEADER_SIZE), _Header)
                 if header.version != VERSION:
                     return {}
                 return {
-                    kind: _decode_listing(kind, cached_list, members.read(kind))
+                    kind: _decode_listing(kind, cached_list, members.read_member(kind))
                     for kind, cached_list in header.lists.items()
                     if kind in KINDS
                 }

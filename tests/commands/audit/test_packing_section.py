@@ -93,7 +93,7 @@ def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
     found = section(FAULT)
     (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
     assert (stranded.severity, stranded.object) == ("warning", "Pool p")
-    assert stranded.message.startswith("37.5% of its cpu and 12.5% of its memory is free on 3 of 4 nodes")
+    assert stranded.message.startswith("37.5% of its cpu and 12.5% of its memory are stranded on 3 of 4 nodes: ")
     assert found.state == "findings"
 
 

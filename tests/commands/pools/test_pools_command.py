@@ -32,7 +32,7 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
     assert second["disruption"] == "WhenEmptyOrUnderutilized after 0s, 0 may be disrupted now"  # 10 % of none
     assert answer["pending"] == 1
     out = run("pools", "-f", file).out
-    assert out.startswith("2 pools, 2 nodes 1 pending pod")
+    assert out.startswith("2 pools, 2 nodes, 1 pending pod")
     assert "team=x:NoSchedule" in out
 
 

@@ -9,6 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
+from kueue_objects import (
+    build_admitted_workload,
+    build_flavor,
+    build_local_queue,
+    build_node,
+    build_queue,
+    build_workload,
+)
 
 import kschedctl
 from kschedctl.api.json_values import JsonObject
@@ -212,3 +220,19 @@ def test_a_file_without_a_configuration_is_one_clear_line(
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert config.name in message
+
+
+def test_features_that_are_not_replayed_make_the_answer_uncertain() -> None:
+    gated, running = build_workload("a", 4), build_admitted_workload("b", 2)
+    gated["spec"]["preemptionGates"] = [{"name": "example.com/gate"}]
+    running["status"]["unhealthyNodes"] = [{"name": "n1"}]
+    sliced = build_workload("c", 1)
+    sliced["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-slice-replacement-for": "ai/old"}
+    objects = [build_flavor("gpu"), build_queue(), build_local_queue(), gated, running, sliced, build_node("n1", 8)]
+    report = kschedctl.queues(kschedctl.Cluster.from_objects(objects), now=NOW)
+    assert report.undecided
+    assert report.doubts[-3:] == (
+        "preemption gates are not replayed (Workload ai/a)",
+        "the replacement of failed nodes is not replayed (Workload ai/b)",
+        "the replacement of Workload slices is not replayed (Workload ai/c)",
+    )

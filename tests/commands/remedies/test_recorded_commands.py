@@ -109,7 +109,8 @@ def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
     replacing = [remedy for remedy in told.remedies if any("replace --force" in c for c in remedy.commands)]
     assert replacing
     for remedy in replacing:
-        assert "Job batch/crunch is deleted and created again" in (remedy.weakens or "")
+        assert "Job batch/crunch is deleted and recreated, and so are its" in (remedy.weakens or "")
+        assert "8 of them on nodes" in (remedy.weakens or "")
 
 
 def test_a_pod_is_moved_by_the_eviction_api() -> None:

@@ -135,7 +135,7 @@ def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(ru
     assert (document["pod"], document["verdict"], len(document["nodeOrder"])) == ("lab/x-new-0", "Schedulable", 12)
     assert [each["kind"] for each in document["unknown"]] == ["ResourceQuota", "LimitRange", "ServiceAccount"]
     said = " ".join(run("explain", "-f", str(file))[1].split())
-    assert said.startswith("lab/x-new-0 Schedulable, unless quotas, LimitRanges or service accounts say otherwise")
+    assert said.startswith("lab/x-new-0 Schedulable, but not certain: ResourceQuotas, LimitRanges, ServiceAccounts ")
 
 
 def test_what_the_live_scheduler_runs_with_is_viewed(run: Run) -> None:

@@ -165,13 +165,13 @@ def _iter_stranded_room_findings(
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = ", ".join(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
         shares_text = " and ".join(
-            f"{format_significant(shares[name] * 100, 3)}% of its {name}"
+            f"{format_significant(shares[name] * 100, 3 if shares[name] >= 0.01 else 2)}% of its {name}"
             for name in sorted(shares, key=lambda name: (-shares[name], name))
         )
         yield STRANDED.build_finding(
             _format_pool_object(pool.pool),
-            f"{shares_text} is free on {nodes:,} of {counted(pool.nodes, 'node')} that "
-            f"{agreeing(nodes, 'takes', 'take')} none of the pods that are pending or usually go there: {reasons}",
+            f"{shares_text} are stranded on {nodes:,} of {counted(pool.nodes, 'node')}: "
+            f"none of the pods that are pending or usually go there fits ({reasons})",
             severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
         )
 

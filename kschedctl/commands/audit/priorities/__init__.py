@@ -207,16 +207,24 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
     """Yield a finding for each workload with starving pods. The rule depends on whether pods of lower tiers run."""
     for starving in starving_pods:
         age = spell_age(starving.age)
-        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, the oldest pending for {age}"
+        oldest = "" if len(starving.pods) == 1 else "the oldest "
+        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, {oldest}pending for {age}"
         if starving.lower_pods:
             rule = STARVING
-            verb = agreeing(starving.lower_pods, "pod of lower tiers runs", "pods of lower tiers run")
-            others = f"{starving.lower_pods:,} {verb}, {starving.lower_started:,} of them started since"
+            others = _describe_lower_pods(starving.lower_pods, starving.lower_started)
         else:
             rule = OVERTAKEN
-            others = f"{counted(starving.higher_started, 'pod')} of higher tiers started since"
+            others = f"{counted(starving.higher_started, 'higher-tier pod')} started since then"
         message = f"{pods}; {others}: {starving.why}; preemption: {starving.preemption}"
         yield _build_object_finding(rule, starving.workload, message)
+
+
+def _describe_lower_pods(pods: int, started_since: int) -> str:
+    """Describe how many pods of lower tiers are running, and how many of them started while the others were pending."""
+    if pods == 1:
+        return f"1 lower-tier pod is running, which started {'since' if started_since else 'before'} then"
+    started = f"{started_since:,}" if started_since else "none"
+    return f"{pods:,} lower-tier pods are running, {started} of which started since then"
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
@@ -318,7 +326,7 @@ def _build_headline(
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
         evicted_text = counted(evicted, "pod") if evicted else "no pod"
-        added_text = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)}"
+        added_text = f"{tier.asked:,} more {_format_tier_name(tier.tier)} {agreeing(tier.asked, 'pod', 'pods')}"
         parts.append(f"{added_text} would preempt {evicted_text}")
     if exposed:
         parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")

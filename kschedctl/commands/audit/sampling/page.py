@@ -27,7 +27,7 @@ from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.sections import build_left_out_lines
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import describe_doubt
+from kschedctl.reports.unknown import describe_verdict_doubts
 
 DEFAULT_OF_1_13 = 50
 """The default percentage before it was adapted to the size of the cluster."""
@@ -47,7 +47,7 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
     parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
     parts += build_not_created_section(report.not_created, style) if report.not_created else ()
     if report.undecided:
-        parts.append(paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", ")))
+        parts.append(paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown)))
     parts += build_left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
         blocks = (_build_setting_line(profile.setting), *_build_profile_blocks(profile, PODS_TEXTS[report.asked]))

@@ -12,7 +12,7 @@ import numpy as np
 from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
 
 MAX_COUNT = 2**31 - 1
-"""The number of pods that fit if nothing limits it."""
+"""The number of pods that fit if no resource limits it."""
 
 
 class DomainCapacities:
@@ -29,7 +29,7 @@ class DomainCapacities:
         """The pods that fit beside a leader."""
         self.slices_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.leaders = [np.zeros(size, dtype=np.int64) for size in sizes]
-        """1 where a leader fits."""
+        """1 if a leader fits, else 0."""
         self.affinity = [np.zeros(size, dtype=np.int64) for size in sizes]
         """The score of preferred node affinity."""
 
@@ -47,7 +47,7 @@ class DomainCapacities:
         return range(int(domains.child_starts[index]), int(domains.child_ends[index]))
 
     def list_children(self, level: int, indexes: Sequence[int]) -> list[int]:
-        """Return the indexes of all children of some domains."""
+        """Return the indexes of all children of these domains in the level below."""
         return [child for index in indexes for child in self.get_children(level, index)]
 
     def sum_up(
@@ -74,7 +74,11 @@ class DomainCapacities:
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
 
     def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
-        """Compute the counts of a level from those of the level below."""
+        """Compute the counts of a level from those of the level below.
+
+        With ``inner_size`` only whole slices of this size count in the level below. A leader takes room in the child
+        in which it costs the fewest pods or slices.
+        """
         below = level + 1
         starts = self.tree.levels[level].child_starts
         if not len(starts):
@@ -83,11 +87,14 @@ class DomainCapacities:
         if inner_size is not None:
             pods, pods_with_leader = pods // inner_size * inner_size, pods_with_leader // inner_size * inner_size
         slices, slices_with_leader = self.slices[below], self.slices_with_leader[below]
+
         may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
         self.pods[level] = np.add.reduceat(pods, starts)
         self.slices[level] = np.add.reduceat(slices, starts)
         self.leaders[level] = np.maximum.reduceat(self.leaders[below], starts)
         self.affinity[level] = np.add.reduceat(self.affinity[below], starts)
+
+        # What fits beside a leader is the total less what the leader costs in the best of the children
         has_place = np.logical_or.reduceat(may_lead, starts)
         for totals, lost, with_leader in (
             (self.pods[level], pods - pods_with_leader, self.pods_with_leader),
@@ -98,7 +105,10 @@ class DomainCapacities:
 
 
 def count_fitting(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
-    """Return how often requests fit into each domain's capacity. Shape: ``size``."""
+    """Return how often requests fit into the capacity of each of ``size`` domains. Shape: domains.
+
+    Without requests nothing fits; a resource without capacity is 0 everywhere.
+    """
     counts = np.full(size, MAX_COUNT, dtype=np.int64)
     if not requests:
         return np.zeros(size, dtype=np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 from kschedctl.api.queueing import SliceConstraint
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.topology.counts import DomainCapacities
+from kschedctl.queueing.kueue.topology.tree import Indexes
 
 
 class PlacementError(Exception):
@@ -21,7 +22,7 @@ class PlacementError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What is to be placed."""
+    """The pods to place, and the levels at which they and their slices have to share a domain."""
 
     topology: str
     count: int
@@ -47,7 +48,7 @@ class PlacementRequest:
 
 
 class DomainSearch:
-    """Chooses domains of one level after the other."""
+    """Chooses the domains of a level that pods are assigned to, from how many fit into each."""
 
     def __init__(
         self, counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
@@ -57,75 +58,93 @@ class DomainSearch:
         self._exclusions = exclusions
         self._respects_affinity = Gate.TAS_RESPECT_PREFERRED_AFFINITY in gates
         self._least_free_first = request.is_unconstrained and Gate.TAS_PROFILE_MIXED in gates
+        """Whether domains are filled from the one with the least room up, which leaves large domains free."""
 
     def sort(self, level: int, domains: Sequence[int]) -> list[int]:
-        """Sort domains by the slices that fit: the fewest first if unconstrained, else the most first."""
-        indexes = np.array(domains, dtype=np.int64)
-        slices = self.counts.slices[level][indexes]
-        keys = [indexes, self.counts.pods[level][indexes], slices if self._least_free_first else -slices]
+        """Sort domains by the slices that fit: the fewest first if unconstrained, else the most first.
+
+        If preferred node affinity counts, the highest scores come first. Ties are broken by the pods that fit, the
+        fewest first, then by the index.
+        """
+        order: list[int] = self._sort_indexes(level, np.array(domains, dtype=np.int64)).tolist()
+        return order
+
+    def _sort_indexes(self, level: int, indexes: Indexes) -> Indexes:
+        """Sort indexes of domains as ``sort`` does."""
+        slices, pods = self.counts.slices[level][indexes], self.counts.pods[level][indexes]
+        # The last key counts most
+        keys = [indexes, pods, slices if self._least_free_first else -slices]
         if self._respects_affinity:
             keys.append(-self.counts.affinity[level][indexes])
-        return [int(index) for index in indexes[np.lexsort(keys)]]
+        return indexes[np.lexsort(keys)]
 
     def sort_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
         """Sort domains like ``sort``, but by what fits beside a leader, those with room for a leader first."""
-        indexes = np.array(domains, dtype=np.int64)
-        slices = self.counts.slices_with_leader[level][indexes]
-        keys = [indexes, self.counts.pods_with_leader[level][indexes], slices if self._least_free_first else -slices]
+        order: list[int] = self._sort_indexes_for_leader(level, np.array(domains, dtype=np.int64)).tolist()
+        return order
+
+    def _sort_indexes_for_leader(self, level: int, indexes: Indexes) -> Indexes:
+        """Sort indexes of domains as ``sort_for_leader`` does."""
+        slices, pods = self.counts.slices_with_leader[level][indexes], self.counts.pods_with_leader[level][indexes]
+        keys = [indexes, pods, slices if self._least_free_first else -slices]
         if self._respects_affinity:
             keys.append(-self.counts.affinity[level][indexes])
         keys.append(-self.counts.leaders[level][indexes])
-        return [int(index) for index in indexes[np.lexsort(keys)]]
+        return indexes[np.lexsort(keys)]
 
     def find_level(self, level: int) -> tuple[int, list[int]]:
         """Return the lowest level from ``level`` up at which domains hold all slices, and these domains.
 
-        Raises PlacementError. Upstream: findLevelWithFitDomains.
+        It is one domain, unless even the highest level, or the level itself if the request is unconstrained, has no
+        domain that is large enough. Raises PlacementError. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
-        number = len(counts.tree.levels[level].values)
-        if number == 0:
+        domain_count = len(counts.tree.levels[level].values)
+        if domain_count == 0:
             raise PlacementError(f"no topology domains at level: {counts.tree.keys[level]}")
-        domains = self.sort_for_leader(level, range(number))
-        slices_with_leader, leaders = counts.slices_with_leader[level], counts.leaders[level]
-        top = domains[0]
-        if not self._least_free_first and slices_with_leader[top] >= request.slices and leaders[top] >= request.leaders:
-            top = self._find_best_fit(level, domains, request.slices, request.leaders, by_slices=True)
-        if self._least_free_first:
-            capacity = slices_with_leader if request.leaders else counts.slices[level]
-            fitting = np.flatnonzero((capacity[domains] >= request.slices) & (leaders[domains] >= request.leaders))
-            if len(fitting):
-                return level, [domains[int(fitting[0])]]
-            if request.is_required:
-                raise self._build_error(level, int(counts.pods[level][domains[-1]]))
-        if slices_with_leader[top] >= request.slices and leaders[top] >= request.leaders:
-            return level, [top]
+
+        domains = self._sort_indexes_for_leader(level, np.arange(domain_count))
+        domain = self._find_single_domain(level, domains)
+        if domain is not None:
+            return level, [domain]
         if request.is_required:
-            if self._respects_affinity:
-                for position, domain in enumerate(domains[1:], start=1):
-                    if slices_with_leader[domain] >= request.slices and leaders[domain] >= request.leaders:
-                        rest = domains[position:]
-                        return level, [
-                            self._find_best_fit(level, rest, request.slices, request.leaders, by_slices=True)
-                        ]
-            raise self._build_error(level, int(counts.slices[level][top]))
+            # The domain with the most room is the last if those with the least come first
+            fitting = counts.pods[level][domains[-1]] if self._least_free_first else counts.slices[level][domains[0]]
+            raise self._build_error(level, int(fitting))
         if level > 0 and not request.is_unconstrained:
             return self.find_level(level - 1)
-        return level, self._take_several(level, domains)
+        return level, self._take_several(level, domains.tolist())
+
+    def _find_single_domain(self, level: int, domains: Indexes) -> int | None:
+        """Return the domain to use among sorted domains if one holds all slices and leaders, or None.
+
+        It is the one with the least room. Domains with a lower affinity score than the first are only considered if
+        the level is required or the domains with the least room come first.
+        """
+        counts, request = self.counts, self.request
+        has_room = counts.slices_with_leader[level][domains] >= request.slices
+        positions = np.flatnonzero(has_room & (counts.leaders[level][domains] >= request.leaders))
+        if not len(positions):
+            return None
+        first = int(positions[0])
+        if self._least_free_first:
+            return int(domains[first])
+        if first == 0 or (request.is_required and self._respects_affinity):
+            return self._find_best_fit(level, domains[first:], request.slices, request.leaders, by_slices=True)
+        return None
 
     def _take_several(self, level: int, domains: list[int]) -> list[int]:
-        """Return domains that hold all slices together. Raises PlacementError."""
+        """Return the domains to use among sorted domains if they hold all slices together. Raises PlacementError."""
         counts, request = self.counts, self.request
-        slices_with_leader, leaders, slices = (
-            counts.slices_with_leader[level],
-            counts.leaders[level],
-            counts.slices[level],
-        )
+        slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
+        leaders = counts.leaders[level]
         chosen = []
         remaining, remaining_leaders = request.slices, request.leaders
         domains = self._put_leader_first(
             level, domains, request.count, request.leaders, request.slice_size, by_slices=True
         )
+
+        # Domains for the leaders, in the order in which leaders are placed
         position = 0
         while remaining_leaders > 0 and position < len(domains) and leaders[domains[position]] > 0:
             domain = domains[position]
@@ -137,6 +156,8 @@ class DomainSearch:
             position += 1
         if remaining_leaders > 0:
             raise self._build_error(level, request.leaders - remaining_leaders)
+
+        # Domains for the workers that are left, in the order without a leader
         domains = self.sort(level, domains[position:])
         for position, domain in enumerate(domains):
             if remaining <= 0:
@@ -149,31 +170,40 @@ class DomainSearch:
             raise self._build_error(level, request.slices - remaining)
         return chosen
 
-    def _find_best_fit(self, level: int, domains: Sequence[int], needed: int, leaders: int, *, by_slices: bool) -> int:
-        """Return the domain with the least room that suffices, or the first if none does."""
+    def _find_best_fit(
+        self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
+    ) -> int:
+        """Return the domain with the least room that suffices, or the first if none does.
+
+        Only the leading domains with the same affinity score are considered. ``needed`` counts slices or, without
+        ``by_slices``, pods.
+        """
         counts = self.counts
         if by_slices:
             room = counts.slices_with_leader[level] if leaders else counts.slices[level]
         else:
             room = counts.pods_with_leader[level] if leaders else counts.pods[level]
-        indexes = np.array(self._take_best_affinity(level, domains), dtype=np.int64)
+        indexes = self._take_best_affinity(level, np.asarray(domains, dtype=np.int64))
         suffices = (room[indexes] >= needed) & (counts.leaders[level][indexes] >= leaders)
         if not suffices.any():
             return int(indexes[0])
         return int(indexes[np.argmin(np.where(suffices, room[indexes], np.iinfo(np.int64).max))])
 
-    def _take_best_affinity(self, level: int, domains: Sequence[int]) -> Sequence[int]:
-        """Return the leading domains with the same affinity score."""
+    def _take_best_affinity(self, level: int, domains: Indexes) -> Indexes:
+        """Return the leading domains with the same affinity score, or all if affinity does not count."""
         if not self._respects_affinity:
             return domains
-        scores = self.counts.affinity[level][np.array(domains, dtype=np.int64)]
+        scores = self.counts.affinity[level][domains]
         differs = np.flatnonzero(scores != scores[0])
         return domains[: int(differs[0])] if len(differs) else domains
 
     def _put_leader_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Move the first domain to the front in which a leader takes no room that the workers need."""
+        """Return the domains with the first one at the front in which a leader takes no room that the workers need.
+
+        The order stays if no leader is placed or there is no such domain. ``count`` is the number of pods.
+        """
         if leaders == 0 or len(domains) < 2:
             return domains
         counts = self.counts
@@ -190,9 +220,10 @@ class DomainSearch:
     def take_fewest(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Distribute pods among sorted domains, and return those that get some. The counts become what each gets.
+        """Distribute pods among sorted domains. Return the domains that get some, or [] if there is too little room.
 
-        Upstream: updateCountsToMinimumGeneric.
+        In these domains, the counts of pods, slices and leaders become what the domain gets. With ``by_slices`` whole
+        slices are distributed, else single pods. Upstream: updateCountsToMinimumGeneric.
         """
         counts = self.counts
         domains = self._put_leader_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
@@ -203,6 +234,7 @@ class DomainSearch:
         remaining, remaining_leaders = count // size, leaders
         chosen = []
         for position, domain in enumerate(domains):
+            # Leaders are placed first, each with as many workers as fit beside it
             if remaining_leaders > 0:
                 if not self._least_free_first and (
                     room_with_leader[domain] >= remaining and leader_counts[domain] >= remaining_leaders
@@ -224,6 +256,8 @@ class DomainSearch:
                 remaining_leaders -= int(leader_counts[domain])
                 remaining -= taken
                 continue
+
+            # The other domains get workers only
             if not self._least_free_first and room[domain] >= remaining:
                 domain = self._find_best_fit(level, domains[position:], remaining, 0, by_slices=by_slices)  # noqa: PLW2901
             leader_counts[domain] = 0
@@ -237,7 +271,7 @@ class DomainSearch:
         return []
 
     def _build_error(self, level: int, fitting: int) -> PlacementError:
-        """Build the error that says how many slices fit."""
+        """Build the error that says how many slices fit, or, for slices within slices, how many of each kind."""
         request = self.request
         if request.constraints:
             return PlacementError(self._describe_nested_slices(level))
@@ -256,14 +290,17 @@ class DomainSearch:
         for constraint in request.constraints:
             target = counts.tree.find_level(constraint.topology)
             if target is not None:
-                fitting = self._count_slices_below(level, best, target, constraint.size)
+                fitting = self._count_slices_in_descendants(best, level, target, slice_size=constraint.size)
                 needed = request.count // constraint.size
                 parts.append(f"{fitting}/{needed} slice(s) fit on level {constraint.topology}")
         return "; ".join(parts) + self._exclusions
 
-    def _count_slices_below(self, level: int, domain: int, target: int, size: int) -> int:
-        """Count the slices that fit into the domains of a level below a domain."""
-        domains: Sequence[int] = [domain]
-        for current in range(level, target):
-            domains = self.counts.list_children(current, domains)
-        return sum(int(self.counts.pods[target][index]) // size for index in domains)
+    def _count_slices_in_descendants(
+        self, domain: int, domain_level: int, target_level: int, *, slice_size: int
+    ) -> int:
+        """Count the slices that fit into the domain's descendants at the target level."""
+        descendants: Sequence[int] = [domain]
+        for level in range(domain_level, target_level):
+            descendants = self.counts.list_children(level, descendants)
+        pods = self.counts.pods[target_level]
+        return sum(int(pods[descendant]) // slice_size for descendant in descendants)

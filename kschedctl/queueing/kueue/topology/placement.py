@@ -23,6 +23,7 @@ def place(
 
     ``exclusions`` ends the message of the error. The counts are changed.
     """
+    # Choose the level and its domains, which balanced placement may have filled already
     balanced = None
     if Gate.TAS_BALANCED_PLACEMENT in gates and not (request.is_required or request.is_unconstrained):
         balanced = place_balanced(counts, request, gates)
@@ -32,6 +33,8 @@ def place(
     else:
         counts, level, domains = balanced
         search = DomainSearch(counts, request, gates, exclusions)
+
+    # Go down to the level of slices with whole slices, then to the lowest level domain by domain
     domains = search.take_fewest(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
     last = len(counts.tree.levels) - 1
     while level < min(last, request.slice_level) and balanced is None:
@@ -43,6 +46,7 @@ def place(
     while level < last:
         domains = _distribute_to_children(search, level, domains)
         level += 1
+
     leaders = {index: int(counts.leaders[last][index]) for index in domains if counts.leaders[last][index] > 0}
     workers = {index: int(counts.pods[last][index]) for index in domains if counts.pods[last][index] > 0}
     return workers, leaders if request.leaders else {}

@@ -1,4 +1,4 @@
-"""The room that pods outside Kueue take in a topology.
+"""The room that pods outside Kueue's topology-aware scheduling take in a topology.
 
 Upstream: pkg/cache/scheduler/tas_non_tas_usage_cache.go.
 """
@@ -15,11 +15,11 @@ from kschedctl.queueing.kueue.pod_requests import compute_requests
 from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
 
 _PLACED_LABEL = "kueue.x-k8s.io/tas"
-"""The label of pods that have a place in a topology by Kueue, whose room their Workloads count."""
+"""The label of pods that Kueue assigned to a topology domain. Their Workloads count their room."""
 
 
 class PodsOutside:
-    """The pods on nodes without a place in a topology by Kueue, as columns."""
+    """The pods on nodes to which Kueue assigned no topology domain, as columns."""
 
     def __init__(self, pods: PodTable) -> None:
         """Compute the requests of each template of pods on nodes. Raises QuantityError."""
@@ -39,22 +39,26 @@ class PodsOutside:
         pods = self._pods
         if not len(pods):
             return tree.capacity
+
+        # The leaf of each pod, and the pods that take room in the topology
         leaf_by_node = np.array([tree.leaf_of_node.get(node, -1) for node in pods.node.values], np.int64)
         leaves = leaf_by_node[pods.node.codes]
         takes_room = np.array([requests is not None for requests in self._requests], np.bool_)
         rows = np.flatnonzero((leaves >= 0) & takes_room[pods.template])
-        amounts = [[(r or {}).get(resource, 0) for r in self._requests] for resource in tree.resources]
+
+        # Amounts by resource and template. Integers of Python have no limit, which a sum of absurd amounts needs
+        amounts = [[(requests or {}).get(resource, 0) for requests in self._requests] for resource in tree.resources]
         largest = max((abs(amount) for of_resource in amounts for amount in of_resource), default=0)
-        # Integers of Python have no limit, which a sum of absurd amounts needs
         dtype = np.int64 if largest * len(rows) <= INT64_MAX // 2 else np.object_
         used = np.zeros(tree.capacity.shape, dtype)
         for of_resource, by_template in zip(used, amounts, strict=True):
             np.add.at(of_resource, leaves[rows], np.array(by_template, dtype)[pods.template[rows]])
+
         free = tree.capacity.astype(np.object_) - used
         limited: Counts = np.clip(free, INT64_MIN, INT64_MAX).astype(np.int64)
         return limited
 
 
 def _is_outside(template: Pod) -> bool:
-    """Return whether running pods of a template have no place in a topology by Kueue."""
+    """Return whether the pods of a template take room, but are not assigned to a topology domain by Kueue."""
     return not template.terminated and _PLACED_LABEL not in template.metadata.labels

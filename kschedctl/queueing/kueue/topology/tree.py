@@ -45,7 +45,7 @@ class TopologyTree(NamedTuple):
     """The node label of each level, from the widest to the narrowest."""
     levels: tuple[Level, ...]
     leaf_indexes: Mapping[tuple[str, ...], int]
-    """The index in the lowest level by the values that a placement names."""
+    """The index in the lowest level by the values that a placement names: only the hostname if that is the level."""
     leaf_of_node: Mapping[str, int]
     """The index in the lowest level by node name."""
     leaf_nodes: tuple[Node, ...]
@@ -73,27 +73,23 @@ def build_tree(
     """
     keys = tuple(level.node_label for level in topology.spec.levels)
     is_lowest_node = bool(keys) and keys[-1] == HOSTNAME
-    members: dict[tuple[str, ...], list[Node]] = {}
-    hostnames: set[str] = set()
-    for node in nodes:
-        labels = node.metadata.labels
-        if not is_usable(node) or not _is_selected(labels, flavor.spec.node_labels, keys):
-            continue
-        values = tuple(labels[key] for key in keys)
-        if is_lowest_node and labels[HOSTNAME] in hostnames:
-            values = next(known for known in members if known[-1] == labels[HOSTNAME])
-        hostnames.add(labels.get(HOSTNAME, ""))
-        members.setdefault(values, []).append(node)
+    selected_nodes = [
+        node for node in nodes if is_usable(node) and _is_selected(node.metadata.labels, flavor.spec.node_labels, keys)
+    ]
+    members = _group_by_leaf(selected_nodes, keys)
     leaves = sorted(members)
-    allocatable = [parse_requests(node.status.allocatable) for leaf in leaves for node in members[leaf]]
-    resources = tuple(dict.fromkeys((*more_resources, *(name for amounts in allocatable for name in amounts))))
+
+    # The resources are those of all nodes, after those that pods may request
+    allocatable_by_leaf = [[parse_requests(node.status.allocatable) for node in members[leaf]] for leaf in leaves]
+    node_resources = (name for of_leaf in allocatable_by_leaf for amounts in of_leaf for name in amounts)
+    resources = tuple(dict.fromkeys((*more_resources, *node_resources)))
+    rows = {resource: row for row, resource in enumerate(resources)}
+
     capacity = np.zeros((len(resources), len(leaves)), dtype=np.int64)
-    position = 0
-    for index, leaf in enumerate(leaves):
-        for _ in members[leaf]:
-            for row, resource in enumerate(resources):
-                capacity[row, index] += allocatable[position].get(resource, 0)
-            position += 1
+    for index, of_leaf in enumerate(allocatable_by_leaf):
+        for amounts in of_leaf:
+            for resource, amount in amounts.items():
+                capacity[rows[resource], index] += amount
     return TopologyTree(
         topology.metadata.name,
         keys,
@@ -104,6 +100,21 @@ def build_tree(
         resources,
         capacity,
     )
+
+
+def _group_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str, ...], list[Node]]:
+    """Return the nodes by the values of their labels ``keys``, which identify a domain of the lowest level.
+
+    If the lowest level is the hostname, nodes with the same hostname are in one domain, that of the first of them.
+    """
+    members: dict[tuple[str, ...], list[Node]] = {}
+    leaf_of_hostname: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        leaf = tuple(node.metadata.labels[key] for key in keys)
+        if keys and keys[-1] == HOSTNAME:
+            leaf = leaf_of_hostname.setdefault(leaf[-1], leaf)
+        members.setdefault(leaf, []).append(node)
+    return members
 
 
 def is_usable(node: Node) -> bool:
@@ -118,18 +129,20 @@ def _is_selected(labels: Mapping[str, str], node_labels: Mapping[str, str], keys
 
 
 def _build_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level, ...]:
-    """Group the sorted leaves level by level."""
+    """Build the levels above sorted leaves, and that of the leaves, from the widest down. ``depth`` is their number."""
     values = [sorted({leaf[: level + 1] for leaf in leaves}) for level in range(depth)]
     indexes = [{value: index for index, value in enumerate(level)} for level in values]
     levels = []
-    for depth_of_level, level in enumerate(values):
-        above = indexes[depth_of_level - 1]
-        parents = [above[value[:-1]] if depth_of_level else 0 for value in level]
-        if depth_of_level + 1 < depth:
-            below = [indexes[depth_of_level][value[:-1]] for value in values[depth_of_level + 1]]
-            starts = np.searchsorted(below, np.arange(len(level)), side="left")
-            ends = np.searchsorted(below, np.arange(len(level)), side="right")
-        else:
-            starts = ends = np.zeros(0, dtype=np.int64)
-        levels.append(Level(tuple(level), np.array(parents, dtype=np.int64), starts, ends))
+    for number, level_values in enumerate(values):
+        parents = np.zeros(len(level_values), dtype=np.int64)
+        if number > 0:
+            parents = np.array([indexes[number - 1][value[:-1]] for value in level_values], dtype=np.int64)
+
+        # The children of a domain are next to each other, since the level below is sorted by the same labels
+        child_starts = child_ends = np.zeros(0, dtype=np.int64)
+        if number + 1 < depth:
+            parents_below = [indexes[number][value[:-1]] for value in values[number + 1]]
+            child_starts = np.searchsorted(parents_below, np.arange(len(level_values)), side="left")
+            child_ends = np.searchsorted(parents_below, np.arange(len(level_values)), side="right")
+        levels.append(Level(tuple(level_values), parents, child_starts, child_ends))
     return tuple(levels)

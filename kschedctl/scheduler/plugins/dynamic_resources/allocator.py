@@ -130,7 +130,7 @@ class CounterSetKey(StrEnum):
 
 
 COUNTER_SET_KEY = ByVersion(
-    "sets of shared counters are told apart by",
+    "name that identifies a set of shared counters",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )

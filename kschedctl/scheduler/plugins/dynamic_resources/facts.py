@@ -101,7 +101,7 @@ class DevicesUnfit(Fact, frozen=True):
 
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).words()
-        'shop/gpu request r wants 2 devices, 1 of 2 fits (1 allocated)'
+        'request r of claim shop/gpu needs 2 devices; 1 of 2 fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
         if self.together and self.constraints:
@@ -133,10 +133,10 @@ class DeviceSearchFailed(Fact, frozen=True):
 def _render_request(devices: RequestedDevices) -> str:
     """Render a request and the devices that fit it as a phrase."""
     requested = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
-    text = f"{devices.claim} request {devices.request} wants {requested}"
+    text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:
-        return f"{text}, the node has none"
-    text += f", {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
+        return f"{text}; the node has none"
+    text += f"; {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
     if devices.faults:
         text += f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in devices.faults)})"
     return text

@@ -1,0 +1,173 @@
+"""The pages of the commands: what each answers, its examples, its output on the demo cluster, and its options."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr
+from importlib import import_module
+from io import StringIO
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from site_pages import escape_cell
+
+from kschedctl.cli.main import COMMANDS, load_command
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from documents import run  # noqa: E402 - the module that runs the examples of the documents
+
+DRAIN_STEP = """'{"steps": [{"drain": {"nodes": ["general-a1"]}}]}'"""
+SHOWN_COMMANDS = {
+    "explain": ("explain shop/cart-5f7b8c9d4-zr5mt --demo --brief", "explain -A --demo --brief"),
+    "remedies": ("remedies recommend-7959c8d6b4-c8w5r -n shop --demo",),
+    "wakes": ("wakes recommend-7959c8d6b4-c8w5r -n shop --demo",),
+    "simulate": ("simulate -f tests/lint/charts/web-app.yaml --demo",),
+    "capacity": ("capacity -f tests/lint/charts/web-app.yaml --demo",),
+    "drain": ("drain general-a1 --demo",),
+    "failures": ("failures --zones --demo --brief",),
+    "make-room": ("make-room shop/checkout-7d9f6c5b8-x2x4q --demo",),
+    "rebalance": ("rebalance --demo",),
+    "size": ("size --demo",),
+    "whatif": (f"whatif {DRAIN_STEP} --demo",),
+    "pools": ("pools --demo",),
+    "scale": ("scale up --demo", "scale down --demo"),
+    "provision": (),
+    "consolidate": ("consolidate --demo --pool spot",),
+    "instance-types": ("instance-types --demo",),
+    "lint": ("lint tests/lint/charts/postgresql.yaml", "lint explain pdb-zero-disruptions"),
+    "audit": ("audit --demo --brief",),
+    "config": ("config view",),
+    "priorities": ("priorities --demo",),
+    "latency": (),
+    "packing": ("packing --demo",),
+    "topology": ("topology --demo",),
+    "races": ("races --demo",),
+    "sampling": ("sampling --demo",),
+    "snapshot": (),
+    "watch": ("watch --demo",),
+    "queues": ("queues -f tests/field/19-kueue-podsets-sum/in.yaml",),
+    "browse": (),
+    "mcp": (),
+    "demo": ("demo",),
+    "version": ("version",),
+    "versions": ("versions 1.35 1.36",),
+    "schema": ("schema",),
+    "completion": (),
+    "help": (),
+}
+"""Command -> the command lines whose output its page shows, () for a command that needs more than the demo cluster."""
+PICTURES = {"explain": "report.png", "browse": "browse.svg"}
+HEADING = re.compile(r"^# (.+)", re.MULTILINE)
+
+
+def build_command_index() -> str:
+    """Build the page that lists all commands by the question that they answer."""
+    lines = [
+        "# Questions\n",
+        "Each command of kschedctl answers a question.",
+    ]
+    for heading, entries in groupby(COMMANDS.values(), key=lambda entry: entry.heading):
+        lines += ["", f"## {heading}", "", "| Question | Command |", "| --- | --- |"]
+        lines += [f"| {escape_cell(entry.summary)} | [{entry.name}]({entry.name}.md) |" for entry in entries]
+    return "\n".join(lines)
+
+
+def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
+    """Build the page of a command."""
+    entry = COMMANDS[name]
+    command: Any = load_command(name)
+    examples = import_module(f"kschedctl.commands.{entry.module}.command").EXAMPLES
+    parts = [f"# {name}", f"**{entry.summary}**"]
+    if name in PICTURES:
+        parts.append(f"![{name} on the demo cluster](../pictures/{PICTURES[name]})")
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
+        parts += [_format_description(command), _format_examples(examples)]
+    parts += _format_output(name)
+    if subcommands is None:
+        parts.append(_format_options(command, name, "## "))
+    else:
+        for subcommand, details in subcommands.items():
+            parts += [f"## {name} {subcommand}", _format_description(details), _format_examples(examples[subcommand])]
+            parts.append(_format_options(details, f"{name} {subcommand}", "### "))
+    parts += ["## Exit codes", escape_cell(entry.exit_codes.removeprefix("Exit codes: ")).capitalize()]
+    parts.append("[Exit codes](../reference/exit-codes.md) says what each means, and how a script uses it.")
+    if entry.schemas:
+        links = (f"[{schema}](../reference/json/{schema}.md)" for schema in sorted(entry.schemas))
+        parts += ["## JSON", f"`-o json` prints {', '.join(links)}."]
+    if mentions := list(_find_mentions(name, topics)):
+        parts += ["## Read on", "\n".join(f"- {mention}" for mention in mentions)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def iter_parameters(command: Any, name: str) -> Iterable[tuple[str, str, str]]:
+    """Yield the group, the spelling and the help of each argument and option, rare options included."""
+    context = command.make_context(name, [], resilient_parsing=True)
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and "--help-all" not in parameter.opts:
+            is_argument = parameter.param_type_name == "argument"
+            group = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            yield group, *record
+
+
+def iter_commands() -> Iterable[tuple[str, Any]]:
+    """Yield the name and the command of everything that takes options: commands, and subcommands by both names."""
+    for name in COMMANDS:
+        command: Any = load_command(name)
+        if subcommands := getattr(command, "commands", None):
+            yield from ((f"{name} {subcommand}", details) for subcommand, details in subcommands.items())
+        else:
+            yield name, command
+
+
+def _format_description(command: Any) -> str:
+    """Return the help text of a command as Markdown."""
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def _format_examples(examples: Iterable[str]) -> str:
+    """Return the example command lines as a block of shell code."""
+    lines = "\n".join(examples)
+    return f"```sh\n{lines}\n```"
+
+
+def _format_output(name: str) -> list[str]:
+    """Return the section with what the command prints for the demo cluster, or nothing."""
+    with redirect_stderr(StringIO()):  # notes, such as that prices are unknown
+        blocks = [f"$ kschedctl {line}\n{run(f'kschedctl {line}')}" for line in SHOWN_COMMANDS[name]]
+    if not blocks:
+        return []
+    return ["## What it prints", *(f"```console\n{block}```" for block in blocks)]
+
+
+def _format_options(command: Any, name: str, marks: str) -> str:
+    """Return the tables of the arguments and options, by group."""
+    groups: dict[str, list[str]] = {}
+    for group, spelling, meaning in iter_parameters(command, name):
+        groups.setdefault(group, []).append(f"| {format_spelling(spelling)} | {escape_cell(meaning)} |")
+    tables = []
+    for group, rows in groups.items():
+        tables.append(f"{marks}{group}\n\n| Option | Meaning |\n| --- | --- |\n" + "\n".join(rows))
+    return "\n\n".join(tables)
+
+
+def format_spelling(spelling: str) -> str:
+    """Return the spelling of an option as code in a table cell."""
+    return f"<code>{escape_cell(spelling)}</code>"
+
+
+def _find_mentions(name: str, topics: Mapping[str, Path]) -> Iterable[str]:
+    """Yield links to the help topics that mention the command."""
+    for topic, path in topics.items():
+        text = path.read_text()
+        if re.search(rf"kschedctl {name}\b|`{name}`", text):
+            title = HEADING.search(text)
+            yield f"[{title[1] if title else topic}](kschedctl/cli/topics/{topic}.md)"
