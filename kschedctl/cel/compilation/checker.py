@@ -128,11 +128,11 @@ class Checker:
         cel_type = self._resolve_name(node, name) if name and not node.tests_presence else None
         if cel_type is not None:
             return cel_type
-        result = self._check_field(node.at, node.operand, node.field, False)
+        result = self._check_field(node.at, node.operand, node.field, optional=False)
         return BOOL if node.tests_presence else self.unification.resolve(result)
 
-    def _check_field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
-        """Return the type of a field of the operand. For ``a.?b`` the type is optional."""
+    def _check_field(self, at: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
+        """Return the type of a field of the operand, which is optional for ``a.?b`` and for an optional operand."""
         target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN
         if target.kind == "map":
@@ -153,7 +153,7 @@ class Checker:
         if node.function == "_?._":
             operand, name = node.args
             assert isinstance(name, Literal)
-            return self.unification.resolve(self._check_field(node.at, operand, name.value, True))
+            return self.unification.resolve(self._check_field(node.at, operand, name.value, optional=True))
         for arg in node.args:
             self.get_type(arg)
         if node.target is None:
@@ -172,7 +172,8 @@ class Checker:
         overloads = self.functions.get(name)
         if overloads is None:
             return self._add_undeclared_error(node.at, node.function if target is None else name)
-        argument_types = tuple(self.get_type(arg) for arg in ((target,) if target else ()) + node.args)
+        args = (target, *node.args) if target else node.args
+        argument_types = tuple(self.get_type(arg) for arg in args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
         matching = []

@@ -215,7 +215,8 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
 
 def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     """Return the errors of a format string and its arguments, if both are literals."""
-    target, args = node.target, node.args
+    target = node.target
+    args = node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
         return []
     if len(args) != 1 or not isinstance(args[0], ListOf):

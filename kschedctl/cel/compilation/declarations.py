@@ -82,10 +82,14 @@ def get_functions() -> Functions:
 
 
 def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
-    """Parse a signature such as ``{string}.size() int`` into the function's name and overload."""
+    """Parse a signature such as ``{string}.size() int`` into the function's name and overload.
+
+    The receiver in braces becomes the first parameter.
+    """
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()
-    listed = parse_type(f"map({arguments})").parameters if arguments else ()
-    parameters = (parse_type(receiver), *listed) if receiver else listed
+    parameters = parse_type(f"map({arguments})").parameters if arguments else ()
+    if receiver:
+        parameters = (parse_type(receiver), *parameters)
     return name, Overload(parameters, parse_type(result), bool(receiver), implementation)

@@ -75,15 +75,20 @@ class Planner:
 
     def _plan_fold(self, node: Fold) -> Computation:
         """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
-        range_run, initial = self.plan(node.range).run, self.plan(node.initial).run
+        range_run = self.plan(node.range).run
+        initial = self.plan(node.initial).run
         accumulator = self.allocate_slot()
         variables = tuple(self.allocate_slot() for _ in node.names)
+
+        # The accumulator is visible in the rest of the comprehension, the variables only in condition and step
         self.slots.append({node.accumulator: accumulator})
         self.slots.append(dict(zip(node.names, variables, strict=True)))
-        condition, step = self.plan(node.condition).run, self.plan(node.step).run
+        condition = self.plan(node.condition).run
+        step = self.plan(node.step).run
         self.slots.pop()
         result = self.plan(node.result).run
         self.slots.pop()
+
         if node.names == (UNUSED,):
             return Computation(build_binding(accumulator, initial, result))
         loop = Loop(

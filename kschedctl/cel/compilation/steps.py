@@ -45,7 +45,8 @@ def select_value(value: Value, index: Value, optional: bool = False) -> Value:
     if type(value) is Optional:
         if not value:
             return NONE
-        value, optional = value.value, True
+        value = value.value
+        optional = True
     selected = _find_element(value, index)
     if optional:
         return NONE if selected is MISSING else Optional(selected)
@@ -403,7 +404,11 @@ def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]
     `with_keys` adds the index or key before the item. Without it, a map yields only its keys.
     """
     if isinstance(value, list):
-        return enumerate(value) if with_keys else ((item,) for item in value)
+        if with_keys:
+            return enumerate(value)
+        return ((item,) for item in value)
     if isinstance(value, Map):
-        return [(key, value.find(key)) if with_keys else (key,) for key in value]
+        if with_keys:
+            return [(key, value.find(key)) for key in value]
+        return [(key,) for key in value]
     raise CelError(f"got '{get_type_name(value)}', expected iterable type")

@@ -215,7 +215,8 @@ class _Translation:
     """The translation of an RE2 pattern to a Python pattern."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.at = pattern, 0
+        self.pattern = pattern
+        self.at = 0
 
     def translate(self) -> _TranslatedPart:
         """Translate the pattern. Raises NotSimpleError if it is not in the subset."""

@@ -170,7 +170,9 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
     Raises CelError for an invalid clause, or if there are more clauses than values.
     """
-    before, at, index = "", 0, 0
+    before = ""
+    at = 0
+    index = 0
     while (next_at := template.find("%", at)) >= 0:
         before += template[at:next_at]
         at = next_at

@@ -358,7 +358,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPED = re.compile(_ESCAPE)
-_PAIRS, _WIDE = re.compile(r"\\\\"), re.compile(r"\\[uU]")
+_ESCAPED_BACKSLASH = re.compile(r"\\\\")
+_CODE_POINT_ESCAPE = re.compile(r"\\[uU]")
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -425,7 +426,7 @@ def _unescape_text(text: str, *, in_bytes: bool) -> str:
     text = text[quote_length:-quote_length]
     if in_bytes:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")
-    if in_bytes and not raw and _WIDE.search(_PAIRS.sub("", text)):
+    if in_bytes and not raw and _CODE_POINT_ESCAPE.search(_ESCAPED_BACKSLASH.sub("", text)):
         raise ValueError("unable to unescape string")
     return text if raw else _ESCAPED.sub(_decode_escape, text)
 
