@@ -111,6 +111,14 @@ class PodTable(Sequence[Pod]):
         namespaces = [pod.metadata.namespace for pod in self.templates]
         return list(zip((namespaces[number] for number in self.template.tolist()), self.names, strict=True))
 
+    def get_key(self, row: int) -> str:
+        """Return ``namespace/name`` of the pod at a row, which is not built."""
+        return f"{self.get_template(row).metadata.namespace}/{self.names[row]}"
+
+    def get_template(self, row: int) -> Pod:
+        """Return the template of the pod at a row."""
+        return self.templates[int(self.template[row])]
+
     def keys(self) -> list[str]:
         """Return ``namespace/name`` of every pod, in order."""
         prefixes = [f"{pod.metadata.namespace}/" for pod in self.templates]

@@ -19,7 +19,7 @@ from kschedctl.lint.suppression import ANNOTATION, get_ignore_annotation, matche
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
 HEADINGS = {
-    "api": "What the API server refuses",
+    "api": "What the API server rejects",
     "priority": "Priority",
     "spread": "Topology spread",
     "affinity": "Affinity",
@@ -65,7 +65,7 @@ INVALID = Rule(
     ERROR,
     find_nothing,
     summary="A field of the wrong type, or an invalid quantity",
-    why="The API server refuses the object. Other rules do not check it.",
+    why="The API server rejects the object. Other rules do not check it.",
     fix="Correct the value",
     source="https://kubernetes.io/docs/reference/kubernetes-api/",
     safe_fix=_unquote_number,

@@ -102,7 +102,7 @@ def _build_rule(name: str, severity: Severity, summary: str, why: str, *, fix: s
 INVALID = _build_rule(
     "cfg-invalid",
     ERROR,
-    "A configuration that kube-scheduler refuses",
+    "A configuration that kube-scheduler rejects",
     "kube-scheduler does not start with it.",
     fix="Correct the field",
 )

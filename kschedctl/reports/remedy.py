@@ -63,7 +63,7 @@ class Remedy(Document, frozen=True):
     needs_values: tuple[str, ...] = ()
     """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
     manifests: tuple[JsonDict, ...] = ()
-    """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
+    """The objects to complete and to create after the commands. The API server rejects them while a field is empty."""
     costs: tuple[FixCost, ...] = ()
     """The costs of the fix itself. ``weakens`` has most of them as one text."""
 

@@ -24,6 +24,8 @@ from kschedctl.snapshot.tallies import Tally
 from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
 
 MAX_TALLIES, MAX_MEMOS = 1024, 4096
+MAX_MEMOS_OF_PODS = 65_536
+"""Results that depend on no node are small and shared by all forks, so those of all kinds of pods are kept."""
 Memo: TypeAlias = dict[Hashable, Any]
 """Cached results by key."""
 Weigh: TypeAlias = Callable[[], Counts]
@@ -284,14 +286,14 @@ class Fork:
         `key` identifies the result, for pods like `info` if that is given. The result is not cached if no other pod is
         known to be equal to `info`. Forks share the cache.
         """
-        return _get_or_make(self._memo, _build_pod_key(key, info), make)
+        return _get_or_make(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
         It is kept even if nodes change.
         """
-        return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make)
+        return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
@@ -425,14 +427,14 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
     return None if info.number is None else (key, info.number)
 
 
-def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V]) -> V:
-    """Return the cached result of a key, or compute and cache it."""
+def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
+    """Return the cached result of a key, or compute it and cache it among at most `max_memos` results."""
     if key in memo:
         cached: V = memo[key]
         return cached
     value = make()
     if key is not None:
-        drop_oldest_if_full(memo, MAX_MEMOS)
+        drop_oldest_if_full(memo, max_memos)
         memo[key] = value
     return value
 

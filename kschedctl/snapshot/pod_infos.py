@@ -35,6 +35,7 @@ class PodInfos:
     def __init__(self, infos: DistinctInfos) -> None:
         self.infos = infos
         self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
+        self._terms_by_label: dict[tuple[str, str], TermsByLabel] = {}
         self._matching_terms: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
         self._uses_namespace_labels: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
@@ -120,10 +121,17 @@ class PodInfos:
         if key not in self._matching_terms:
             self._matching_terms[key] = [
                 (term, number)
-                for term, number in self.affinity_terms(of, info.namespace)
+                for term, number in self._index_terms(of, info.namespace).find_candidates(info.labels)
                 if term.matches(info.namespace, info.labels, namespace_labels)
             ]
         return self._matching_terms[key]
+
+    def _index_terms(self, of: str, namespace: str) -> TermsByLabel:
+        """Return the terms of `affinity_terms` by the labels that they require. Cached."""
+        key = of, namespace
+        if key not in self._terms_by_label:
+            self._terms_by_label[key] = TermsByLabel(self.affinity_terms(of, namespace))
+        return self._terms_by_label[key]
 
     def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
         """Return whether some terms for pods of a namespace select pods by the labels of their namespaces.
@@ -269,11 +277,11 @@ class PodInfos:
 
         If the selector requires one value of a label, only label sets with this value are returned.
         """
-        for requirement in selector.requirements:
-            if requirement.operator in ONE_OF and len(requirement.values) == 1:
-                (value,) = requirement.values
-                return self._index_label_sets(requirement.key).get((namespace, value), ())
-        return self._label_sets_by_namespace.get(namespace, ())
+        required_label = _find_required_label(selector)
+        if required_label is None:
+            return self._label_sets_by_namespace.get(namespace, ())
+        key, value = required_label
+        return self._index_label_sets(key).get((namespace, value), ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
         """Map (namespace, value) to the indexes of the label sets with this value of the label key. Cached."""
@@ -286,6 +294,31 @@ class PodInfos:
                     indexes.setdefault((namespace, value), []).append(index)
             self._sets_with[key] = indexes
         return self._sets_with[key]
+
+
+class TermsByLabel:
+    """Affinity terms, each with the number of its info, by a label that every pod matching the term has."""
+
+    def __init__(self, terms: Sequence[tuple[AffinityTerm, int]]) -> None:
+        self._terms = terms
+        self._places: dict[tuple[str, str] | None, list[int]] = {}
+        """Places in `terms` by required label. None stands for terms that require no single label."""
+        for place, (term, _) in enumerate(terms):
+            self._places.setdefault(_find_required_label(term.selector), []).append(place)
+
+    def find_candidates(self, labels: Mapping[str, str]) -> list[tuple[AffinityTerm, int]]:
+        """Return the terms that may match a pod with these labels, in their original order."""
+        places = [place for label in (None, *labels.items()) for place in self._places.get(label, ())]
+        return [self._terms[place] for place in sorted(places)]
+
+
+def _find_required_label(selector: Selector) -> tuple[str, str] | None:
+    """Return key and value of a label that a selector requires, or None if it requires no label with one value."""
+    for requirement in selector.requirements:
+        if requirement.operator in ONE_OF and len(requirement.values) == 1:
+            (value,) = requirement.values
+            return requirement.key, value
+    return None
 
 
 def _may_take_host_ports(pod: Pod) -> bool:

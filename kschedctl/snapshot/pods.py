@@ -53,6 +53,10 @@ class Pods(Sequence[Pod]):
             return tuple(self[i] for i in range(*position.indices(len(self))))
         return self.table[int(self.rows[position])]
 
+    def get_key(self, position: int) -> str:
+        """Return ``namespace/name`` of the pod at a position, which is not built."""
+        return self.table.get_key(int(self.rows[position]))
+
 
 class PodColumns:
     """Columns of P pods with T distinct PodInfos among them.

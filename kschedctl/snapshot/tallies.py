@@ -19,18 +19,21 @@ class Tally:
     """Sums over the pods of each node or domain. `seen` is the length of the trail that the sums include."""
 
     def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
-        self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
+        self.weights = _narrow_integers(weights)  # of all kinds of pods, often more than there are nodes
+        self.domains, self.sums, self.seen = domains, sums, seen
 
     def compact(self) -> Tally:
         """Return an equal tally that takes less memory, if thousands are needed, but is slower if many pods count."""
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:
             return SparseTally(self)
-        return Tally(_narrow_integers(self.weights), self.domains, self.sums, self.seen)
+        return self
 
-    def copy(self) -> Tally:
+    def copy(self) -> Self:
         """Return an independent copy."""
-        return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
+        copied = copy(self)
+        copied.sums = self.sums.copy()
+        return copied
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
         """Include all moves of the trail, and return the sums, which are valid until the next move."""

@@ -81,16 +81,16 @@ REASON_WORDS = {
 
 
 SHARED_REASON_WORDS = {
-    "node(s) were unschedulable": "the nodes are cordoned",
-    "node(s) had untolerated taint(s)": "the nodes have taints that they do not tolerate",
-    "node(s) didn't match Pod's node affinity/selector": "no node matches their node affinity or nodeSelector",
-    "node(s) didn't have free ports for the requested pod ports": "their host ports are taken",
-    "node(s) didn't match pod topology spread constraints": "every node would break their spread constraints",
-    "node(s) didn't match pod affinity rules": "no node is near the pods that they need",
-    "node(s) didn't match pod anti-affinity rules": "the nodes have pods that they avoid",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "the nodes have pods that avoid them",
-    "node(s) didn't match PersistentVolume's node affinity": "no node reaches their volumes",
-    "Too many pods": "the nodes are full of pods",
+    "node(s) were unschedulable": "nodes are cordoned",
+    "node(s) had untolerated taint(s)": "nodes have taints that are not tolerated",
+    "node(s) didn't match Pod's node affinity/selector": "nodes do not match the node affinity or nodeSelector",
+    "node(s) didn't have free ports for the requested pod ports": "host ports are taken",
+    "node(s) didn't match pod topology spread constraints": "spread constraints would be violated",
+    "node(s) didn't match pod affinity rules": "the pods that affinity requires are not there",
+    "node(s) didn't match pod anti-affinity rules": "nodes have pods that anti-affinity avoids",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "nodes have pods with anti-affinity to it",
+    "node(s) didn't match PersistentVolume's node affinity": "nodes do not reach the volumes",
+    "Too many pods": "nodes are full of pods",
 }
 """Upstream's reason -> the words for the cause that several pods share."""
 
@@ -99,7 +99,7 @@ def describe_shared_reason(reason: str) -> str:
     """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
 
     >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
-    ('too little cpu is free (Insufficient cpu)', 'the nodes are full of pods (Too many pods)')
+    ('too little cpu is free (Insufficient cpu)', 'nodes are full of pods (Too many pods)')
     >>> describe_shared_reason("preemption is under way")
     'preemption is under way'
     """

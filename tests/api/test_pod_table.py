@@ -158,3 +158,15 @@ def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
     ):
         assert column.texts()[-len(texts) :] == texts
         assert column.text_of(0) == texts[0]
+
+
+def test_pods_of_a_name_are_found_in_all_namespaces() -> None:
+    keys = (("b", "web"), ("a", "web"), ("a", "db"), ("c", "web-1"))
+    table = PodTable.from_pods(Pod(PodMeta(name=name, namespace=namespace)) for namespace, name in keys)
+    assert [pod.key for pod in table.find_named("web")] == ["a/web", "b/web"]
+    assert table.find_named("we") == []
+
+
+def test_a_key_is_read_without_building_the_pod() -> None:
+    table = PodTable.from_pods([Pod(PodMeta(name="web", namespace="b")), Pod(PodMeta(name="db", namespace="a"))])
+    assert [table.get_key(row) for row in range(2)] == [pod.key for pod in table]

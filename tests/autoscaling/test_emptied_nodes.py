@@ -11,7 +11,7 @@ from golden_cases import Json, family_lines
 import kschedctl
 
 TWO_BUDGETS = "more than one PodDisruptionBudget selects it, which evictions do not support"
-"""The autoscaler counts each of them, and finds out only when the API server refuses the eviction."""
+"""The autoscaler counts each of them, and finds out only when the API server rejects the eviction."""
 
 
 def removable(answer: Json) -> Iterator[str]:

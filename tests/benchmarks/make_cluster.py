@@ -83,7 +83,7 @@ class Workload:
 
     @property
     def owner(self) -> str:
-        """The name of the controller that owns the pods."""
+        """Return the name of the controller that owns the pods."""
         return f"{self.name}-{self.hash}" if self.kind == "ReplicaSet" else self.name
 
     @property

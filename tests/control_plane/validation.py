@@ -19,7 +19,7 @@ OTHER_SOURCES = ("awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gc
 
 
 def creation_refusal(document: Json) -> str:
-    """Return why the API server refuses to create the object; empty if it does not."""
+    """Return why the API server does not create the object; empty if it does not."""
     if document["kind"] != "PersistentVolume":
         return ""
     spec = document["spec"]

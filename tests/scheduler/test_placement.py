@@ -20,7 +20,7 @@ from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.edits import add_pods
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
+from kschedctl.scheduler.simulation import alike_pods, grouped_ranking, ranked_groups
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot import tallies
 from kschedctl.snapshot.changed_nodes import ClosedNodes
@@ -105,6 +105,67 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
             continue
         assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
         view.assume(position, choice.row)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from((1, 8)))
+def test_identical_pods_fill_the_nodes_as_full_cycles_would(seed: int, small_count: int) -> None:
+    """Each pod gets the very node that a full cycle and the same random numbers choose, until no node is feasible."""
+    random = Random(seed)
+    scheduler = Scheduler(Cluster.from_objects(uneven_nodes(random)))
+    view = scheduler.view.fork()
+    placements = Placements(view, seed)
+    same_random = Random(seed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ranked_groups, "SMALL_COUNT", small_count)
+        for position in view.clone(view.pods.index["default/more"], 150):
+            info = placements.get_incoming_info(int(view.pods.info[position]))
+            alone = PodInfo(placements.build_stored(position), info.options)
+            best = run_cycle(framework(scheduler), alone, view).scores.best
+            choice = placements.choose_node(framework(scheduler), position)
+            if choice is None:
+                assert not len(best)
+                return
+            assert choice.row == best[same_random.randrange(len(best)) if len(best) > 1 else 0]
+            view.assume(position, choice.row)
+
+
+def uneven_nodes(random: Random) -> list[dict[str, Any]]:
+    """Build nodes of a few sizes in three zones, running pods, and the pod ``more`` that spreads softly over them."""
+    documents = []
+    labels = {"app": "more"}
+    for number in range(random.randint(10, 40)):
+        name = f"n{number}"
+        node_labels = {"topology.kubernetes.io/zone": f"z{random.randrange(3)}", "kubernetes.io/hostname": name}
+        allocatable = {"cpu": random.choice(("2", "4")), "memory": "16Gi", "pods": "20"}
+        documents.append(
+            {"kind": "Node", "metadata": {"name": name, "labels": node_labels}, "status": {"allocatable": allocatable}}
+        )
+        for other in range(random.randrange(4)):
+            spec = {"nodeName": name, "containers": [{"name": "c", "image": "i"}]}
+            documents.append(
+                {
+                    "kind": "Pod",
+                    "metadata": {"name": f"{name}-{other}", "namespace": "default", "labels": labels},
+                    "spec": spec,
+                }
+            )
+    constraints = [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+        }
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]
+    requests = {"cpu": random.choice(("100m", "300m", "1")), "memory": "1Gi"}
+    containers = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
+    spec = {"containers": containers, "topologySpreadConstraints": constraints[: random.randrange(3)]}
+    documents.append(
+        {"kind": "Pod", "metadata": {"name": "more", "namespace": "default", "labels": labels}, "spec": spec}
+    )
+    return documents
 
 
 def promised(document: dict[str, Any], random: Random) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def test_a_claim_is_free_once_its_last_user_is_gone() -> None:
     assert nodes == ["n1", "n1", ""]
 
     def shared() -> tuple[list[str], list[str]]:
-        """The devices that the claim has, and the pods that use it."""
+        """Return the devices that the claim has, and the pods that use it."""
         (found,) = (c for c in simulation.view.cluster.resource_claims if c.metadata.name == "shared")
         results = found.status.allocation.devices.results if found.status.allocation else ()
         return [result.device for result in results], [user.name for user in found.status.reserved_for]

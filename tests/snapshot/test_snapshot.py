@@ -303,3 +303,48 @@ def test_a_start_that_is_no_time_names_its_pod():
     view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
     with pytest.raises(InputError, match=r"Pod d/b, status\.startTime: 'yesterday' is not a time"):
         _ = view.pods.start
+
+
+# -- what is found without building every pod -------------------------------------------------------------------------
+
+
+def test_images_are_those_that_a_loop_over_the_nodes_finds():
+    lists = {
+        "n0": [{"names": ["web:1", "web@sha256:a"], "sizeBytes": 5}],
+        "n1": [{"names": ["web:1"], "sizeBytes": 7}, {"names": ["db:1"], "sizeBytes": 3}],
+        "n2": [{"names": ["db:1"], "sizeBytes": 4}, {"names": ["db:1"], "sizeBytes": 9}],
+        "n3": [],
+    }
+    nodes = [{**node(name), "status": {"images": images}} for name, images in lists.items()]
+    view = snapshot({"nodes": list(reversed(nodes))})
+    names = ["web:1", "web@sha256:a", "db:1", "none:1"]
+    for name, state in zip(names, view.nodes.images(names), strict=True):
+        expected = {}
+        for node_name, images in lists.items():
+            for image in images:
+                if name in image["names"]:
+                    expected.setdefault(node_name, image["sizeBytes"])
+        found = {}
+        if state is not None:
+            holders = [view.nodes.names[row] for row in state.rows]
+            found = dict(zip(holders, state.sizes.tolist(), strict=True))
+        assert list(found.items()) == list(expected.items())
+
+
+def test_host_ports_include_those_that_host_networking_defaults():
+    def listening(name, host_network=False, **port):
+        ports = [{"protocol": "TCP", **port}] if port else []
+        spec = {"hostNetwork": host_network, "containers": [{"name": "c", "ports": ports}], "nodeName": "n0"}
+        return {**pod(name), "spec": spec}
+
+    pods = [
+        listening("declared", hostPort=80, containerPort=8080),
+        listening("defaulted", host_network=True, containerPort=443),
+        listening("inside", containerPort=443),
+        listening("silent"),
+    ]
+    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    assert sorted(port.port for port in view.pods.host_ports) == [80, 443]
+    takes_443 = view.pods.with_host_port(lambda port: port.port == 443)[view.pods.info]
+    keys = [view.pods.objects.get_key(position) for position in np.flatnonzero(takes_443)]
+    assert keys == ["a/defaulted"]

@@ -1,4 +1,4 @@
-"""Section "creation": pods that workloads want and that the API server refuses to create."""
+"""Section "creation": pods that workloads want and that the API server does not create."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kschedctl.text.counts import counted
 REFUSED = AuditRule(
     "audit-creation-refused",
     ERROR,
-    "A workload lacks pods that the API server refuses to create",
-    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
+    "A workload lacks pods that the API server does not create",
+    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation rejects them: "
     "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
     "Change what the message names: the pod template, or the limits of the namespace",
     source="pkg/controller/replicaset/replica_set.go, manageReplicas",

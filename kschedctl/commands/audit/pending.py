@@ -113,7 +113,7 @@ STUCK = AuditRule(
     ERROR,
     "A pod fits on a node now, but still waits",
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
-    "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
+    "queue. Every rejected pod is tried again after five minutes, so a longer wait is a fault.",
     LOOK_AT_SCHEDULER,
     source=f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )

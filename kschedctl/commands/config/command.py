@@ -86,7 +86,7 @@ def config(
     ],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration.  [default for view: the default]"),
+        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration. Without it, view shows the defaults."),
     ] = None,
     cluster_size: Annotated[
         int | None,

@@ -50,7 +50,7 @@ KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(["'])(?P<name>[^"']+)\1\s*(&&(?!.*\|\|).*)?""", re.DOTALL)
 """A CEL selector that can only match the devices of one driver."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
-_EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
+_EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: see its log and its settings")
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:

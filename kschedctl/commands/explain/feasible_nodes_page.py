@@ -180,4 +180,4 @@ def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
     if not refusals:
         return "answered"
     more = f" and {len(refusals) - NAMED:,} more" if len(refusals) > NAMED else ""
-    return f"refuses {'; '.join(refusals[:NAMED])}{more}"
+    return f"rejects {'; '.join(refusals[:NAMED])}{more}"

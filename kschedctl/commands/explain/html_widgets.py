@@ -165,7 +165,7 @@ def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], 
     cells = []
     for node in nodes:
         if node.name in rejected_nodes:
-            cells.append(("refuses", "bad"))
+            cells.append(("rejects", "bad"))
         elif node.name in scores:
             cells.append((f"{scores[node.name]:,}", "plain"))
         else:

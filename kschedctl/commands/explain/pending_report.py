@@ -50,9 +50,10 @@ class PendingGroup(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """The group as it appears in a summary."""
+        """The group as it appears in a summary. A single pod has its own figures."""
         workload = self.workloads[0] if self.workloads else ""
-        return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
+        reason = self.members[0].headline if len(self.members) == 1 else self.cause
+        return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 
 
 class ExplainedPods(Document, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, find_distinct
 from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -72,7 +72,7 @@ def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cy
     evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
     if not len(evictable_pods):
         return None
-    rows = np.unique(view.node[evictable_pods])
+    rows = find_distinct(view.node[evictable_pods])
 
     priorities = view.pods.priority[view.pods.info[evictable_pods]]
     lowest = int(priorities.min())
@@ -106,7 +106,7 @@ def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterRes
 def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
     """Report on a candidate node and its victims."""
     return CandidateReport(
-        victims=tuple(view.pods.objects[position].key for position in candidate.victims),
+        victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
         details=tuple(
             _report_victim(position, position in candidate.violating, view) for position in candidate.victims
@@ -132,17 +132,18 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
     for equal_pods in by_rank.values():
         if len(equal_pods) > 1 and not victims.isdisjoint(equal_pods):
             equal_pods.sort(key=lambda position: (position not in victims, position))
-            yield tuple(pods.objects[position].key for position in equal_pods)
+            yield tuple(pods.objects.get_key(position) for position in equal_pods)
 
 
 def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:
     """Report on a victim. If its eviction violates PodDisruptionBudgets, they are named."""
-    pod = view.pods.objects[position]
-    owner = find_controller(pod.metadata)
+    table = view.pods.objects.table  # building the Pod itself would take longer
+    row = int(view.pods.objects.rows[position])
+    owner = find_controller(table.get_template(row).metadata)
     return VictimReport(
-        pod=pod.key,
-        priority=view.pods.infos[view.pods.info[position]].priority,
+        pod=table.get_key(row),
+        priority=int(view.pods.priority[view.pods.info[position]]),
         owner=f"{owner.kind}/{owner.name}" if owner else "",
-        start_time=pod.status.start_time,
+        start_time=table.started.text_of(row) or None,
         budgets=get_budgets(view).find_protecting_budgets(position) if violating else (),
     )

@@ -153,7 +153,7 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
             mask=rejected,
             level=level,
             reported=rejected,
-            fact=_make_constant_fact(f"refused by {url}"),
+            fact=_make_constant_fact(f"rejected by {url}"),
         )
 
     # kube-scheduler reports nothing for a node that an extender just does not return

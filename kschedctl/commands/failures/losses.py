@@ -18,6 +18,7 @@ from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
+from kschedctl.api.garbage import collecting_at_end
 from kschedctl.api.node_pools import find_pool
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
@@ -153,6 +154,12 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
     Raises KeyboardInterrupt if the simulation was interrupted.
     """
+    with collecting_at_end():
+        return _replay_loss(shared, loss)
+
+
+def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
+    """Simulate the loss like `simulate_loss`, without freeing memory afterwards."""
     view = shared.scheduler.view
     is_recreated, is_bare = shared.get_cached(_get_pod_fates)
     is_lost_node = np.zeros(len(view.nodes), np.bool_)

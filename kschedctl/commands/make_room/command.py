@@ -101,7 +101,7 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
         raise UsageError("room is made in one cluster", hint="name one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
     if not application.manifests:
-        hint = "name a pod that waits; what has a UID or a node is part of the cluster"
+        hint = "-f is for new pods, and these have a UID or a node already: name one of them instead"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with locate_errors(application.places):
         return library.make_room_for_manifests(

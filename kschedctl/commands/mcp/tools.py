@@ -208,7 +208,7 @@ _DECLARED_TOOLS = (
         "explain_pod",
         "Why is this pod Pending?",
         "Replays kube-scheduler for one pod of the cluster, or for a manifest that is not in it: the scheduler's own "
-        "message, what refuses which nodes, the closest nodes, and the smallest verified fixes.",
+        "message, what rejects which nodes, the closest nodes, and the smallest verified fixes.",
         arguments={"pod": POD, "manifest": MANIFEST},
         build_report=explain_pod,
         command="explain",
@@ -242,7 +242,7 @@ _DECLARED_TOOLS = (
     Tool(
         "what_wakes_pod",
         "What makes the scheduler retry this pod?",
-        "The events for which a refused pod waits, by the plugins that refused it.",
+        "The events for which a rejected pod waits, by the plugins that rejected it.",
         arguments={"pod": POD},
         build_report=lambda call, arguments: kschedctl.wake_ups(call.cluster, str(arguments["pod"])),
         required=("pod",),
@@ -314,7 +314,7 @@ _DECLARED_TOOLS = (
     Tool(
         "check_manifest",
         "Would the API server create this?",
-        "What admission makes of a manifest: refused, or changed by defaults, LimitRanges, quotas, classes.",
+        "What admission makes of a manifest: denied, or changed by defaults, LimitRanges, quotas, classes.",
         arguments={"manifest": MANIFEST},
         build_report=lambda call, arguments: kschedctl.admit(call.cluster, arguments["manifest"]),
         required=("manifest",),

@@ -32,25 +32,33 @@ _BORROWING = _QuotaField("borrowingLimit", "borrowing", Price.ROOM)
 
 
 def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield the raises of a quota with which the Workload is admitted, for the flavor that lacks least.
+    """Yield the raises of a quota with which the Workload is admitted, for the flavor with the smallest shortage.
 
-    The borrowing limit is raised if the cohort has enough free, and the nominal quota otherwise.
+    A raise of the borrowing limit comes before one of the nominal quota. Flavors with a larger shortage are only
+    tried if neither helps.
     """
     for rank in range(_MOST_FLAVORS):
-        lacks = _find_lacks(trials, trials.baseline, rank)
-        if not lacks:
+        shortages = _find_shortages(trials, trials.baseline, rank)
+        if not shortages:
             return
-        raises = [result for field in (_BORROWING, _NOMINAL) if (result := _raise_until_admitted(trials, field, lacks))]
-        if raises:
-            yield from raises
+        has_raise = False
+        for field in (_BORROWING, _NOMINAL):
+            result = _raise_until_admitted(trials, field, shortages)
+            if result is not None:
+                has_raise = True
+                yield result
+        if has_raise:
             return
 
 
 def _raise_until_admitted(
-    trials: AdmissionTrials, field: _QuotaField, lacks: Usage
+    trials: AdmissionTrials, field: _QuotaField, shortages: Usage
 ) -> tuple[AdmissionProposal, AdmissionTrial] | None:
-    """Raise the quotas by what lacks, and by what other Workloads then take first. Return None if nothing helps."""
-    total = dict(lacks)
+    """Raise the quotas by the shortages, and by what other Workloads then take before the Workload.
+
+    Return the proposal with its trial, or None if a few such raises do not help or the field cannot be raised.
+    """
+    total = dict(shortages)
     for _ in range(_MOST_RAISES):
         proposal = _build_proposal(trials, field, total)
         trial = trials.run(proposal) if proposal is not None else None
@@ -58,7 +66,7 @@ def _raise_until_admitted(
             return None
         if trials.is_admitted(trial):
             return proposal, trial
-        more = _find_lacks_of_flavors(trials, trial, {key.flavor for key in total})
+        more = _find_shortages_in_flavors(trials, trial, {key.flavor for key in total})
         if not more:
             return None
         for key, amount in more.items():
@@ -71,45 +79,48 @@ def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[
     queues = trial.replay.queues
     workload = queues.store.workloads[trials.key]
     name, exists = queues.find_queue_name(workload)
-    return (trial.replay.cache.queues[name], queues.get_workload_info(workload)) if exists else None
+    if not exists:
+        return None
+    return trial.replay.cache.queues[name], queues.get_workload_info(workload)
 
 
-def _find_lacks(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:
-    """Return what lacks in one flavor of each resource group. Rank 0 is the flavor that lacks least.
+def _find_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:
+    """Return the shortages of one flavor of each resource group. Rank 0 is the flavor with the smallest shortage.
 
-    The result is empty if nothing lacks, if there is no such flavor, or if no group covers a resource.
+    The result is empty if nothing is short, if there is no such flavor, or if no group covers a resource.
     """
     found = _find_cached_queue(trials, trial)
     if found is None:
         return {}
     queue, info = found
-    if any(queue.settings.find_group(r) is None for p in info.pod_sets for r, amount in p.requests.items() if amount):
+    requested = {name for pod_set in info.pod_sets for name, amount in pod_set.requests.items() if amount}
+    if any(queue.settings.find_group(resource) is None for resource in requested):
         return {}
-    lacks: Usage = {}
+    shortages: Usage = {}
     has_rank = False
     for group in queue.settings.groups:
         requests = _sum_requests(info, group)
-        options = [_compute_lacks(queue, flavor, requests) for flavor in group.flavors]
+        options = [_compute_shortages(queue, flavor, requests) for flavor in group.flavors]
         options.sort(key=lambda option: sum(amount / requests[key.resource] for key, amount in option.items()))
         if options and requests:
             has_rank = has_rank or rank < len(options)
-            lacks |= options[min(rank, len(options) - 1)]
-    return lacks if has_rank else {}
+            shortages |= options[min(rank, len(options) - 1)]
+    return shortages if has_rank else {}
 
 
-def _find_lacks_of_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:
-    """Return what lacks in these flavors after the last cycle of a trial."""
+def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:
+    """Return the shortages in these flavors after the last cycle of a trial."""
     found = _find_cached_queue(trials, trial)
     if found is None:
         return {}
     queue, info = found
-    lacks: Usage = {}
+    shortages: Usage = {}
     for group in queue.settings.groups:
         requests = _sum_requests(info, group)
         for flavor in group.flavors:
             if flavor in flavors:
-                lacks |= _compute_lacks(queue, flavor, requests)
-    return lacks
+                shortages |= _compute_shortages(queue, flavor, requests)
+    return shortages
 
 
 def _sum_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
@@ -122,15 +133,15 @@ def _sum_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
     return {resource: amount for resource, amount in total.items() if amount > 0}
 
 
-def _compute_lacks(queue: CachedQueue, flavor: str, requests: Mapping[str, int]) -> Usage:
-    """Return how much of each resource lacks in a flavor."""
-    lacks = {}
+def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, int]) -> Usage:
+    """Return how much of each resource is short in a flavor, without resources for which no raise would be enough."""
+    shortages = {}
     for resource, amount in requests.items():
         key = FlavorResource(flavor, resource)
-        lack = subtract(amount, queue.node.compute_available(key))
-        if 0 < lack < UNLIMITED:
-            lacks[key] = lack
-    return lacks
+        shortage = subtract(amount, queue.node.compute_available(key))
+        if 0 < shortage < UNLIMITED:
+            shortages[key] = shortage
+    return shortages
 
 
 def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) -> AdmissionProposal | None:
@@ -138,7 +149,7 @@ def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) 
     found = _find_cached_queue(trials, trials.baseline)
     if found is None:
         return None
-    cached = found[0]
+    cached, _ = found
     queue = next(queue for queue in trials.cluster.cluster_queues if queue.metadata.name == cached.name)
     operations, phrases = [], []
     for key, amount in raises.items():

@@ -72,12 +72,14 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
 def _search(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
     """Yield the changes with which the Workload is admitted, with their trials, and advice without a trial."""
-    corrected = False
+    # While a queue is stopped or missing, no other change can help
+    has_correction = False
     for result in search_queue_corrections(trials):
-        corrected = True
+        has_correction = True
         yield result
-    if corrected:
+    if has_correction:
         return
+
     yield from search_quota_raises(trials)
     yield from search_fewer_pods(trials)
     yield from search_higher_priorities(trials)

@@ -374,7 +374,7 @@ NS_MISSING = Rule(
     WARNING,
     find_uncreated_namespaces,
     summary="A namespace that no manifest creates, although others are created",
-    why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
+    why="The API server rejects objects in a namespace that does not exist, and required affinity to its pods "
     "leaves pods Pending. Reported for names that are similar to a created one, for such affinity, and for workloads "
     "in a file that creates another namespace.",
     fix="Correct the name, or create the namespace",

@@ -128,7 +128,7 @@ TT_SECONDS_ON_NOSCHEDULE = Rule(
     ERROR,
     for_each_workload(find_invalid_toleration_seconds),
     summary="tolerationSeconds without effect NoExecute",
-    why="The API server refuses the pods: only evictions can be delayed.",
+    why="The API server rejects the pods: only evictions can be delayed.",
     fix="Remove tolerationSeconds, or set effect: NoExecute",
     source=f"{doc.TAINTS}; {doc.VALIDATION}",
 )

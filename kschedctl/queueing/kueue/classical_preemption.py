@@ -58,14 +58,14 @@ def _preempt_until_fit(
     for candidate in candidates.candidates:
         if not candidates.is_valid(candidate, allows_borrowing=allows_borrowing):
             continue
-        search.snapshot.remove_workload(candidate)
+        search.remove(request, candidate)
         queue = search.snapshot.queues[candidate.cluster_queue]
         targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
         if search.fits(request, allows_borrowing=allows_borrowing):
             targets = search.fill_back(request, targets, allows_borrowing=allows_borrowing)
-            search.restore(targets)
+            search.restore(request, targets)
             return targets
-    search.restore(targets)
+    search.restore(request, targets)
     return []
 
 
@@ -211,8 +211,8 @@ class _CandidateList:
         for child in cohort.cohorts:
             if child is not skipped and not child.is_within_quota(keys):
                 candidates += self._collect_from_subtree(child, origin, skipped)
-        for node in cohort.queues:
-            if node is not self._request.queue.node and not node.is_within_quota(keys):
+        for node in cohort.list_queues_over_quota(keys):
+            if node is not self._request.queue.node:
                 self._origins[node.name] = origin
                 candidates += self._collect_from_queue(self._search.snapshot.queues[node.name], policy)
         return candidates

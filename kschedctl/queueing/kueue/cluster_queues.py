@@ -291,17 +291,19 @@ class QueueSnapshot:
         """Return how much more of a resource can be used, 0 if too much is in use."""
         return max(0, self.node.compute_available(key))
 
-    def add_usage(self, usage: WorkloadUsage) -> None:
-        """Count quota and room in the topology as used."""
+    def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
+        """Count quota and, unless the caller does not look at it, room in the topology as used."""
         for key, amount in usage.quota.items():
             self.node.add_usage(key, amount)
-        self._change_topology_usage(usage, 1)
+        if with_topology:
+            self._change_topology_usage(usage, 1)
 
-    def remove_usage(self, usage: WorkloadUsage) -> None:
-        """Undo ``add_usage``."""
+    def remove_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
+        """Undo ``add_usage`` with the same arguments."""
         for key, amount in usage.quota.items():
             self.node.remove_usage(key, amount)
-        self._change_topology_usage(usage, -1)
+        if with_topology:
+            self._change_topology_usage(usage, -1)
 
     def _change_topology_usage(self, usage: WorkloadUsage, sign: int) -> None:
         """Add or remove pods in topology domains."""
@@ -328,27 +330,33 @@ class CycleSnapshot:
     flavors: Mapping[str, ResourceFlavor]
     gates: FeatureGates
 
-    def remove_workload(self, info: WorkloadInfo) -> None:
-        """Take a Workload and its usage out of the snapshot."""
+    def remove_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
+        """Take a Workload and its usage out of the snapshot.
+
+        Without ``with_topology`` it keeps its room in the topology, which saves time if nobody looks at that before
+        the Workload is added again.
+        """
         queue = self.queues[info.cluster_queue]
         queue.workloads.pop(info.workload.key, None)
-        queue.remove_usage(info.compute_usage(self.gates))
+        queue.remove_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
-    def add_workload(self, info: WorkloadInfo) -> None:
-        """Put a Workload and its usage into the snapshot."""
+    def add_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
+        """Undo ``remove_workload`` with the same arguments."""
         queue = self.queues[info.cluster_queue]
         queue.workloads[info.workload.key] = info
-        queue.add_usage(info.compute_usage(self.gates))
+        queue.add_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
-    def remove_usage(self, infos: Iterable[WorkloadInfo]) -> None:
+    def remove_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
         """Take the usage of Workloads out of the snapshot, but not the Workloads."""
         for info in infos:
-            self.queues[info.cluster_queue].remove_usage(info.compute_usage(self.gates))
+            usage = info.compute_usage(self.gates)
+            self.queues[info.cluster_queue].remove_usage(usage, with_topology=with_topology)
 
-    def add_usage(self, infos: Iterable[WorkloadInfo]) -> None:
-        """Undo ``remove_usage``."""
+    def add_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
+        """Undo ``remove_usage`` with the same arguments."""
         for info in infos:
-            self.queues[info.cluster_queue].add_usage(info.compute_usage(self.gates))
+            usage = info.compute_usage(self.gates)
+            self.queues[info.cluster_queue].add_usage(usage, with_topology=with_topology)
 
 
 @dataclass(slots=True)

@@ -57,13 +57,11 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
 
 
 def set_condition(conditions: Conditions, kind: ConditionType, condition: WorkloadCondition) -> tuple[Conditions, bool]:
-    """Return the conditions with one of them set, and whether that changed anything.
+    """Return the conditions with the condition of type ``kind`` set, and whether that changed anything.
 
-    The time of the last transition stays if the status does.
+    The time of the last transition stays if the status does. A message that is too long is cut.
     """
-    message = condition.message
-    if len(message.encode()) > _CONDITION_LIMIT:
-        message = _truncate(message, _CONDITION_LIMIT)
+    message = _truncate(condition.message, _CONDITION_LIMIT)
     current = conditions.get(kind)
     since = condition.since if current is None or current.status != condition.status else current.since
     updated = condition._replace(message=message, since=since)
@@ -79,10 +77,12 @@ def is_true(conditions: Conditions, kind: ConditionType) -> bool:
 
 
 def truncate_event_message(message: str) -> str:
-    """Limit a message to the length that an Event may have."""
-    return message if len(message.encode()) <= _EVENT_LIMIT else _truncate(message, _EVENT_LIMIT)
+    """Cut a message to the length that an Event may have, with an ellipsis if it is longer."""
+    return _truncate(message, _EVENT_LIMIT)
 
 
 def _truncate(message: str, limit: int) -> str:
-    """Cut a message to a number of bytes, with an ellipsis at the end."""
+    """Return a message as it is if it has at most ``limit`` bytes, else cut to them with an ellipsis at the end."""
+    if len(message.encode()) <= limit:
+        return message
     return message.encode()[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS

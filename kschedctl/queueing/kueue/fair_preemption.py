@@ -48,10 +48,10 @@ def find_fair_targets(
     request.queue.remove_usage(request.usage)
 
     if not has_fit:
-        preemptor.restore(search.targets)
+        preemptor.restore(request, search.targets)
         return []
     targets = preemptor.fill_back(request, search.targets, allows_borrowing=True)
-    preemptor.restore(targets)
+    preemptor.restore(request, targets)
     return targets
 
 
@@ -85,7 +85,7 @@ class _FairSearch:
     def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
         """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
         snapshot = self._preemptor.snapshot
-        snapshot.remove_workload(info)
+        self._preemptor.remove(self._request, info)
         self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
 
         # The request is already counted, and must not be counted twice when its fit is checked

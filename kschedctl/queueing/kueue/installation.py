@@ -30,6 +30,8 @@ class KueueInstallation(NamedTuple):
 def find_installation(cluster: Cluster) -> KueueInstallation:
     """Return the release of Kueue's Deployment, or else the newest, and the Configuration of its ConfigMap.
 
+    If the Configuration cannot be read, the defaults are assumed and ``doubt`` says so.
+
     >>> find_installation(Cluster.from_objects([])).release.value
     '0.20'
     """

@@ -71,6 +71,8 @@ class ManagedJobs:
         A workload without a label of its own is managed if Kueue manages its pods by the label of their template.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
+
+        # By the job's own label, or by that of its pods
         queue = find_queue_label(job)
         if queue is not None and self._has_integration(kind):
             return queue
@@ -79,6 +81,8 @@ class ManagedJobs:
             if template is not None and QUEUE_LABEL in template.metadata.labels:
                 template_queue: str = template.metadata.labels[QUEUE_LABEL]
                 return template_queue
+
+        # Without a label by the default LocalQueue of a managed namespace, or by the Configuration
         if kind in _FRAMEWORKS and self._has_integration(kind) and self._is_namespace_managed(owner.namespace):
             if owner.namespace in self._with_default_queue:
                 return _DEFAULT_QUEUE
@@ -99,14 +103,14 @@ class ManagedJobs:
 
 
 def find_queue_label(job: Struct) -> str | None:
-    """Return the LocalQueue that a job names itself, or None."""
+    """Return the LocalQueue in the label of a job, or in that of a CronJob's Jobs, or None."""
     metadata = job.spec.job_template.metadata if isinstance(job, CronJob) else job.metadata  # type: ignore[attr-defined]
     queue: str | None = metadata.labels.get(QUEUE_LABEL)
     return queue
 
 
 def _is_suspended_as_whole(kind: str) -> bool:
-    """Return whether Kueue suspends objects of the kind, and not their pods."""
+    """Return whether Kueue suspends objects of the kind as a whole, and does not hold back their pods instead."""
     return kind in _FRAMEWORKS and kind not in ("Deployment", "StatefulSet")
 
 

@@ -120,7 +120,7 @@ def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) ->
 
 
 def _with_namespaces(cluster: Cluster) -> Cluster:
-    """Return the cluster with a namespace for each Workload."""
+    """Return the cluster with the namespaces of its Workloads, of which missing ones are added."""
     existing = {namespace.metadata.name for namespace in cluster.namespaces}
     missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
     if not missing:
@@ -129,14 +129,18 @@ def _with_namespaces(cluster: Cluster) -> Cluster:
 
 
 def foresee(replay: KueueReplay) -> Outlook:
-    """Run a replay that was started until nothing changes, or until it repeats itself."""
+    """Run a started replay until nothing changes or its states repeat, and return what becomes of each Workload.
+
+    After many cycles or tries it stops early, and the Workloads that are still to be tried are undecided.
+    """
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
     shapes = _note_positions(replay, outlooks)
     quotas = _read_quotas(replay)
     order: list[str] = []
     history = _StateHistory(replay)
-    history.is_repeated()
+    history.record_state()
     tries = 0
+
     for cycle in range(1, _MOST_CYCLES + 1):
         if tries * len(replay.cache.queues) >= _MOST_WORK:
             _mark_undecided(replay, outlooks)
@@ -147,10 +151,11 @@ def foresee(replay: KueueReplay) -> Outlook:
         _note_cycle(replay, result, cycle, outlooks, order)
         tries += len(result.order)
         replay.settle()
-        if history.is_repeated():
+        if history.record_state():
             break
     else:
         _mark_undecided(replay, outlooks)
+
     _share_messages(outlooks, shapes)
     inactive = {
         name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
@@ -159,7 +164,10 @@ def foresee(replay: KueueReplay) -> Outlook:
 
 
 def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
-    """Record the place of each Workload in its queue. Return the shapes of the Workloads."""
+    """Record in ``outlooks`` the place of each Workload in its queue. Return the shapes of the queued Workloads.
+
+    A shape begins with the name of the ClusterQueue, so that Workloads of different queues have different shapes.
+    """
     shapes = {}
     for name, queue in replay.queues.pending.items():
         waiting: list[WorkloadInfo] = [*queue.sort_active(), *queue.inadmissible.values()]
@@ -172,7 +180,7 @@ def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -
 
 
 def _read_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
-    """Return the quota of each active ClusterQueue."""
+    """Return the free and the total quota of each active ClusterQueue, with what may be borrowed."""
     return {
         name: {
             key: FlavorQuota(max(0, queue.node.compute_available(key)), queue.node.compute_capacity(key))
@@ -199,8 +207,8 @@ class _StateHistory:
         """The hashes of all Workloads, combined by exclusive or."""
         self._seen: set[int] = set()
 
-    def is_repeated(self) -> bool:
-        """Record the state between two cycles, and return whether it was recorded before."""
+    def record_state(self) -> bool:
+        """Record the state between two cycles. Return whether the same state was recorded before."""
         reserved: dict[int, list[str]] = {}
         for key, workload in self._replay.queues.store.workloads.items():
             if self._workloads.get(key) is not workload:
@@ -211,7 +219,8 @@ class _StateHistory:
             condition = workload.conditions.get(ConditionType.QUOTA_RESERVED)
             if condition is not None and condition.status and condition.since >= self._start:
                 reserved.setdefault(condition.since, []).append(key)
-        # Candidates for preemption are sorted by the time of their reservation.
+
+        # Candidates for preemption are sorted by the time of their reservation
         order = tuple(frozenset(keys) for _, keys in sorted(reserved.items()))
         queues = hash(tuple(map(self._describe_queue, self._replay.queues.pending)))
         state = hash((self._total, order, queues))
@@ -220,7 +229,7 @@ class _StateHistory:
         return is_repeated
 
     def _describe_queue(self, name: str) -> Hashable:
-        """Return all of a ClusterQueue's waiting Workloads that the next cycles depend on."""
+        """Return what the next cycles depend on in a ClusterQueue's waiting Workloads, to compare states by."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         scans = frozenset(
@@ -234,35 +243,38 @@ class _StateHistory:
 
 
 def _describe_progress(progress: ScanProgress, generation: int) -> Hashable:
-    """Return how far flavors were tried, and whether quota was released since then."""
+    """Return how far flavors were tried and whether quota was released since then, to compare states by."""
     tried = tuple(frozenset(pod_set.items()) for pod_set in progress.tried_flavors)
     return tried, generation > progress.generation
 
 
 def _describe_workload(workload: WorkloadState) -> Hashable:
-    """Return all of a Workload that the next cycles depend on. Only a time by which it is queued is part of it."""
-    conditions = frozenset(
-        (kind, condition.status, condition.reason, condition.since if kind in _QUEUEING_CONDITIONS else 0)
-        if condition.reason in _QUEUEING_REASONS
-        else (kind, condition.status, condition.reason, 0)
-        for kind, condition in workload.conditions.items()
-    )
+    """Return what the next cycles depend on in a Workload, to compare states by.
+
+    Of the times, only those that decide the place of the Workload in its queue are part of it.
+    """
+    conditions = set()
+    for kind, condition in workload.conditions.items():
+        decides_place = kind in _QUEUEING_CONDITIONS and condition.reason in _QUEUEING_REASONS
+        conditions.add((kind, condition.status, condition.reason, condition.since if decides_place else 0))
+
     admission = workload.admission
-    assigned: Hashable = admission is not None and (
-        admission.cluster_queue,
-        tuple(
+    assigned: Hashable = None
+    if admission is not None:
+        pod_sets = tuple(
             (pod_set.name, frozenset(pod_set.flavors.items()), pod_set.count, pod_set.topology)
             for pod_set in admission.pod_sets
-        ),
-    )
+        )
+        assigned = (admission.cluster_queue, pod_sets)
+
     checks = frozenset((name, check.state) for name, check in workload.checks.items())
-    return conditions, assigned, checks, workload.active
+    return frozenset(conditions), assigned, checks, workload.active
 
 
 def _note_cycle(
     replay: KueueReplay, result: CycleResult, cycle: int, outlooks: dict[str, WorkloadOutlook], order: list[str]
 ) -> None:
-    """Record what a cycle did with each Workload that it tried."""
+    """Record in ``outlooks`` what a cycle did with the waiting Workloads. Append those that got quota to ``order``."""
     for key, events in result.events.items():
         outlook = outlooks.get(key)
         workload = replay.queues.store.workloads[key]
@@ -279,7 +291,7 @@ def _note_cycle(
 
 
 def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
-    """Mark the Workloads that a further cycle would try, and that never had quota so far."""
+    """Mark the waiting Workloads that a further cycle would try and that got no quota so far as undecided."""
     for name, queue in replay.queues.pending.items():
         if replay.cache.is_active(name):
             for key in queue.active:
@@ -288,7 +300,7 @@ def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]
 
 
 def _share_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
-    """Give Workloads that were not tried the message of an equivalent one that failed."""
+    """Give each Workload that was not tried the message of a Workload of the same shape that failed."""
     by_shape = {shapes[key]: outlook.message for key, outlook in outlooks.items() if outlook.message and key in shapes}
     for key, outlook in outlooks.items():
         if not outlook.message and not outlook.admitted_in and key in shapes:

@@ -43,6 +43,8 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
     """
     first = pods[0].metadata
     name = get_group_name(pods[0])
+
+    # Kueue waits for all pods, unless the first may bring in all others
     total = _parse_total_count(first.annotations.pod_group_total_count)
     has_fast_admission = first.annotations.pod_group_fast_admission == "true"
     if len(pods) < total and not has_fast_admission:
@@ -52,6 +54,7 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
             raise InputError(f"the pods of group {name} name different LocalQueues")
         if pod.metadata.annotations.pod_group_total_count != first.annotations.pod_group_total_count:
             raise InputError(f"the pods of group {name} announce different numbers in pod-group-total-count")
+
     if has_fast_admission:
         pod_sets = [_build_role_pod_set(pods[0], total, builder)]
     else:
@@ -70,7 +73,7 @@ def _build_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[Kueue
 
 
 def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> KueuePodSet:
-    """Build the pod set of ``count`` pods of the role of a pod."""
+    """Build the pod set of ``count`` pods with the role of ``pod``, named after the role."""
     pod_set = build_pod_set(PodTemplateSpec(pod.metadata, pod.spec), count, builder.gates)
     return replace(pod_set, name=compute_role_hash(pod.spec))
 

@@ -44,9 +44,9 @@ class Preemptor(PreemptionSearch):
             return PreemptionMode.NO_CANDIDATES, find_borrowing_height(queue.node, key, amount)[0]
 
         infos = [target.info for target in targets]
-        self.snapshot.remove_usage(infos)
+        self.snapshot.remove_usage(infos, with_topology=False)
         borrowing, _ = find_borrowing_height(queue.node, key, amount)
-        self.snapshot.add_usage(infos)
+        self.snapshot.add_usage(infos, with_topology=False)
 
         is_own = any(target.info.cluster_queue == queue.name for target in targets)
         return (PreemptionMode.PREEMPT if is_own else PreemptionMode.RECLAIM), borrowing

@@ -51,6 +51,11 @@ class PreemptionRequest(NamedTuple):
     placements: PlacementRequests
     """The pod sets that need a place in a topology as well."""
 
+    @property
+    def needs_topology(self) -> bool:
+        """Return whether the request needs a place in a topology, and not only quota."""
+        return bool(self.placements)
+
 
 class RankedCandidate(NamedTuple):
     """A Workload with its place in the order in which candidates are preempted."""
@@ -111,18 +116,22 @@ class PreemptionSearch:
         Return the list without these; the last target takes the place of each. Upstream: fillBackWorkloads.
         """
         for index in range(len(targets) - 2, -1, -1):
-            self.snapshot.add_workload(targets[index].info)
+            self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
             if self.fits(request, allows_borrowing=allows_borrowing):
                 targets[index] = targets[-1]
                 targets.pop()
             else:
-                self.snapshot.remove_workload(targets[index].info)
+                self.snapshot.remove_workload(targets[index].info, with_topology=request.needs_topology)
         return targets
 
-    def restore(self, targets: Iterable[Target]) -> None:
+    def remove(self, request: PreemptionRequest, info: WorkloadInfo) -> None:
+        """Take a Workload out of the snapshot, to find out whether the request fits without it."""
+        self.snapshot.remove_workload(info, with_topology=request.needs_topology)
+
+    def restore(self, request: PreemptionRequest, targets: Iterable[Target]) -> None:
         """Put targets back into the snapshot."""
         for target in targets:
-            self.snapshot.add_workload(target.info)
+            self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
     def fits(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
         """Return whether the request fits into quota and topology, without borrowing unless that is allowed.

@@ -7,7 +7,7 @@ Upstream: pkg/cache/scheduler/resource_node.go and pkg/cache/hierarchy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.queueing import KueueResourceGroup
@@ -189,6 +189,16 @@ class CohortNode(QuotaNode):
         yield from self.queues
         for cohort in self.cohorts:
             yield from cohort.iter_queues()
+
+    def list_queues_over_quota(self, keys: Collection[FlavorResource]) -> list[QuotaNode]:
+        """Return the ClusterQueues directly below that use more than their quota of any of these resources."""
+        if len(keys) > 1:
+            return [node for node in self.queues if not node.is_within_quota(keys)]
+        # One resource is the usual case, for which a call for each queue takes too long
+        key = next(iter(keys), None)
+        if key is None:
+            return []
+        return [node for node in self.queues if node.subtree_quota.get(key, 0) < node.usage.get(key, 0)]
 
     def sum_subtree(self) -> None:
         """Recompute quota and usage of the subtree from the ClusterQueues up."""

@@ -516,16 +516,20 @@ class AdmissionScheduler:
         targets: Sequence[Target],
     ) -> _FitCheck:
         """Return whether a usage fits into quota and topology once the preempted Workloads and the targets are gone."""
-        # What fits beside the victims fits all the more without them
-        if queue.fits_quota(usage) and queue.fits_topology(usage):
-            return _FitCheck(fits_quota=True, fits_topology=True)
-
-        victims = {**preempted, **{target.info.workload.key: target.info for target in targets}}
-        self._snapshot.remove_usage(victims.values())
-        fits_quota = queue.fits_quota(usage)
-        fits_topology = not fits_quota or queue.fits_topology(usage)
-        self._snapshot.add_usage(victims.values())
-        return _FitCheck(fits_quota, fits_topology)
+        # What fits beside victims fits all the more without them, so the many victims of other entries come last
+        own_victims = {target.info.workload.key: target.info for target in targets}
+        other_victims = [info for key, info in preempted.items() if key not in own_victims]
+        removed: list[WorkloadInfo] = []
+        fit = _FitCheck(fits_quota=False, fits_topology=False)
+        for victims in ((), own_victims.values(), other_victims):
+            self._snapshot.remove_usage(victims)
+            removed += victims
+            fits_quota = queue.fits_quota(usage)
+            fit = _FitCheck(fits_quota, not fits_quota or queue.fits_topology(usage))
+            if all(fit):
+                break
+        self._snapshot.add_usage(removed)
+        return fit
 
     def _preempt(self, entry: _Entry, queue: QueueSnapshot) -> None:
         """Evict the targets of an entry that are not evicted yet, and record the Events. Upstream: IssuePreemptions."""

@@ -62,7 +62,7 @@ class WorkloadController:
         self.events: Events = {}
 
     def start(self) -> None:
-        """Queue the Workloads without quota, and count those with quota. Upstream: Create."""
+        """Queue the Workloads without quota and count those with quota, then settle. Upstream: Create."""
         for key in sorted(self._store.workloads):
             workload = self._store.workloads[key]
             self._seen[key] = workload
@@ -79,31 +79,32 @@ class WorkloadController:
     def settle(self, now: int) -> Events:
         """React to changes until nothing changes. Return the Events that were recorded.
 
-        Each pass looks, by name, at the Workloads that changed, also at those that change during the pass and come
-        later. Looking at others would do nothing.
+        Each pass looks at the changed Workloads in the order of their names. Workloads that change meanwhile are
+        looked at in the same pass if their turn is still to come, and in the next pass otherwise.
         """
         self._now = now
         self.events = {}
         changed = True
         while changed:
             changed = False
-            waiting = sorted(self._take_changed())
-            is_waiting = set(waiting)
+            # A sorted list is a heap, and the set says which keys are in it
+            heap = sorted(self._take_changed())
+            keys_in_heap = set(heap)
             postponed: set[str] = set()
-            while waiting:
-                key = heappop(waiting)
-                is_waiting.discard(key)
+            while heap:
+                key = heappop(heap)
+                keys_in_heap.discard(key)
                 before = self._store.workloads[key]
-                self._notice(key)
+                self._update_queues(key)
                 self._reconcile(key)
-                self._notice(key)
+                self._update_queues(key)
                 self._stop_job(key)
-                self._notice(key)
+                self._update_queues(key)
                 changed = changed or self._store.workloads[key] != before
-                for changed_key in self._take_changed() - is_waiting:
+                for changed_key in self._take_changed() - keys_in_heap:
                     if changed_key > key:
-                        is_waiting.add(changed_key)
-                        heappush(waiting, changed_key)
+                        keys_in_heap.add(changed_key)
+                        heappush(heap, changed_key)
                     else:
                         postponed.add(changed_key)
             self._store.changed |= postponed
@@ -111,10 +112,10 @@ class WorkloadController:
         return self.events
 
     def _take_changed(self) -> set[str]:
-        """Return the Workloads that have to be looked at, and forget them."""
+        """Return the Workloads that changed or whose reason may have, and clear the records of these changes."""
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)
-        keys.update(key for key in failures_changed - changed if self._depends_on_failures(key))
+        keys |= {key for key in failures_changed - changed if self._depends_on_failures(key)}
         changed.clear()
         failures_changed.clear()
         return keys
@@ -124,8 +125,8 @@ class WorkloadController:
         workload = self._store.workloads[key]
         return not workload.has_quota and self._may_be_bypassed(workload.conditions.get(ConditionType.QUOTA_RESERVED))
 
-    def _notice(self, key: str) -> None:
-        """Update queues and quota after a change of a Workload. Upstream: Update."""
+    def _update_queues(self, key: str) -> None:
+        """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update."""
         old, new = self._seen[key], self._store.workloads[key]
         if old == new:
             return
@@ -148,7 +149,10 @@ class WorkloadController:
             self._queues.cache.add_or_update(self._queues.get_workload_info(new))
 
     def _stop_job(self, key: str) -> None:
-        """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended."""
+        """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended.
+
+        A Workload that was preempted may be queued again at once; others wait for their backoff or their queue.
+        """
         workload = self._store.workloads[key]
         if not workload.is_evicted or not workload.has_quota:
             return
@@ -191,7 +195,10 @@ class WorkloadController:
             self._evict_if_needed(workload, local_queue, name, cluster_queue)
 
     def _end_backoff(self, workload: WorkloadState) -> bool:
-        """Let a Workload be queued again after an eviction. Return whether it changed."""
+        """Let a Workload be queued again whose eviction allows that now. Return whether it changed.
+
+        The replay does not wait for the time of a backoff.
+        """
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
             return False
@@ -220,7 +227,7 @@ class WorkloadController:
             self._record(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
     def _restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
-        """Let a Workload be queued again after its queue was restarted. Return whether it changed."""
+        """Let a Workload be queued again if the stopped queue that evicted it runs again. Return whether it changed."""
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
             return False
@@ -241,8 +248,9 @@ class WorkloadController:
         return True
 
     def _sync_checks(self, workload: WorkloadState, name: str) -> bool:
-        """Give a Workload a state for each admission check it needs. Return whether it changed.
+        """Add a pending state for each admission check that a Workload lacks, and remove those that it does not need.
 
+        Without an admission, only the checks for all flavors are needed. Return whether the Workload changed.
         Upstream: syncAdmissionCheckConditions.
         """
         settings = self._queues.pending[name].settings
@@ -266,7 +274,7 @@ class WorkloadController:
     def _sync_conditions(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadState:
-        """Write why a Workload is not admitted, or that it is. Return the Workload as it is then."""
+        """Store why a Workload is not admitted, or that it is. Return the stored Workload."""
         updated = workload
         if not workload.has_quota:
             condition = self._explain_missing_quota(workload, local_queue, name, cluster_queue)
@@ -289,17 +297,23 @@ class WorkloadController:
     def _explain_missing_quota(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadCondition | None:
-        """Return the condition QuotaReserved, or None to leave it. Upstream: syncQuotaReservedFalseCondition."""
+        """Return the condition QuotaReserved of a Workload without quota, or None if the condition stays as it is.
+
+        Upstream: syncQuotaReservedFalseCondition.
+        """
         blocker = self._find_blocker(workload, local_queue, name, cluster_queue)
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
-            return None if blocker is None else WorkloadCondition(False, _INADMISSIBLE, blocker[1], self._now)
+            if blocker is None:
+                return None
+            _, message = blocker
+            return WorkloadCondition(False, _INADMISSIBLE, message, self._now)
         reason, message = self._find_reason(workload, blocker, name, cluster_queue)
         return WorkloadCondition(False, reason, message, self._now) if reason else None
 
     def _find_reason(  # noqa: PLR0911 - one for each reason
         self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str]:
-        """Return reason and message why a Workload has no quota; no reason leaves the condition unset.
+        """Return the reason and the message why a Workload has no quota, or "" twice to leave the condition unset.
 
         Upstream: resolveGranularUnadmittedQuotaReservedCondition.
         """
@@ -327,7 +341,7 @@ class WorkloadController:
         return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 
     def _may_be_bypassed(self, current: WorkloadCondition | None) -> bool:
-        """Return whether the failure of an equivalent Workload is a better reason.
+        """Return whether the failure of an equivalent Workload replaces a condition QuotaReserved.
 
         Upstream: shouldCheckEquivalenceHash.
         """
@@ -340,7 +354,10 @@ class WorkloadController:
     def _find_blocker(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str] | None:
-        """Return why a Workload's queues do not admit anything, or None. Upstream: getQueueBlocker."""
+        """Return the reason and the message why a Workload's queues admit nothing, or None if they are active.
+
+        Upstream: getQueueBlocker.
+        """
         if local_queue is None:
             return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
         if is_stopped(local_queue.spec.stop_policy):
@@ -354,7 +371,11 @@ class WorkloadController:
     def _evict_if_needed(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> None:
-        """Evict a Workload whose checks failed or whose queue is stopped."""
+        """Evict a Workload with quota whose checks failed or whose queue is stopped.
+
+        An admitted Workload is only evicted by a queue that is drained. One that is not admitted just loses its
+        reservation, also if its queue is missing.
+        """
         if self._evict_by_checks(workload):
             return
         local_policy = local_queue.spec.stop_policy if local_queue is not None else None

@@ -161,7 +161,10 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason for which a Workload waits."""
+    """Return the reason for which a Workload waits, with the first of these that applies.
+
+    It is deactivated, waits for admission checks, names no existing LocalQueue, or waits in its ClusterQueue.
+    """
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return WaitReason("is deactivated: spec.active is false")
@@ -169,18 +172,21 @@ def find_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
         checks = [check for check in status.admission_checks if check.state != "Ready"]
         states = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
         return WaitReason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
-    local_queue = _find_local_queue(workload, queues.cluster)
-    if isinstance(local_queue, str):
-        return WaitReason(local_queue)
-    if local_queue is None:
+    if not spec.queue_name:
+        return WaitReason("waits: it names no LocalQueue")
+    namespace = workload.metadata.namespace
+    local_queue = queues.find_local_queue(namespace, spec.queue_name)
+    if local_queue is not None:
+        return _find_reason_in_queue(workload, local_queue, queues)
+    if queues.cluster.gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
-    return _find_reason_in_queue(workload, local_queue, queues)
+    return WaitReason(f"waits: LocalQueue {namespace}/{spec.queue_name} does not exist")
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
     """Return the reason for which a Workload waits in the ClusterQueue of its LocalQueue."""
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
-    cluster_queue = next((queue for queue in cluster.cluster_queues if queue.metadata.name == name), None)
+    cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
         missing = cluster.gap("ClusterQueue") is None
         return WaitReason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
@@ -193,18 +199,6 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
         return _find_quota_reason(workload, cluster_queue, queues)
     except QuantityError as error:
         return WaitReason(_build_status_headline(workload), (f"its quota was not evaluated: {error.what}",))
-
-
-def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue | str | None:
-    """Return the Workload's LocalQueue, the reason to wait without one, or None if the queue was not read."""
-    name, namespace = workload.spec.queue_name, workload.metadata.namespace
-    if not name:
-        return "waits: it names no LocalQueue"
-    for queue in cluster.in_namespace("local_queues", namespace):
-        if queue.metadata.name == name:
-            local_queue: LocalQueue = queue
-            return local_queue
-    return None if cluster.gap("LocalQueue") else f"waits: LocalQueue {namespace}/{name} does not exist"
 
 
 def _build_status_headline(workload: KueueWorkload) -> str:
@@ -276,6 +270,22 @@ class WaitingQueues:
         self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
+        self._local_queues: dict[str, dict[str, LocalQueue]] = {}
+        """The LocalQueues by name, for each namespace that was looked at."""
+        # Files may repeat a name, and then the first object counts
+        self._cluster_queues = {queue.metadata.name: queue for queue in reversed(cluster.cluster_queues)}
+
+    def find_local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+        """Return the LocalQueue of that name, or None."""
+        by_name = self._local_queues.get(namespace)
+        if by_name is None:
+            queues: list[LocalQueue] = list(self.cluster.in_namespace("local_queues", namespace))
+            by_name = self._local_queues[namespace] = {queue.metadata.name: queue for queue in reversed(queues)}
+        return by_name.get(name)
+
+    def find_cluster_queue(self, name: str) -> ClusterQueue | None:
+        """Return the ClusterQueue of that name, or None."""
+        return self._cluster_queues.get(name)
 
     def find_inactive_reason(self, name: str) -> str:
         """Return why the ClusterQueue admits nothing, or an empty string if it is active."""

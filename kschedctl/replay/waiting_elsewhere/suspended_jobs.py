@@ -52,7 +52,7 @@ def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
     """Yield a sentence if Workloads were not read, so that the reason of a queued Job is unknown."""
     gap = cluster.gap("KueueWorkload") if queue else None
     if gap is not None:
-        yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
+        yield f"Its Workload says what it waits for, but Workloads of {KUEUE} {gap.why}"
 
 
 def has_ended(job: StoredJob) -> bool:

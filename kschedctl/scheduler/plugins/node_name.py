@@ -43,7 +43,7 @@ class NodeName(DeclaredPlugin):
 
     name = "NodeName"
     facts = (AnotherNodeNamed,)
-    without = "pods that name a node are placed on others, which refuse them"
+    without = "pods that name a node are placed on others, which reject them"
     next_step = NextStep("CorrectNodeName", "Correct spec.nodeName, or leave the choice to the scheduler")
     reads = Reads.NODES
 

@@ -71,7 +71,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     name = "NodePorts"
     facts = (HostPortHeld,)
     changed = (SIDECAR_PORTS,)
-    without = "pods with the same host port are placed together, and kubelets refuse them"
+    without = "pods with the same host port are placed together, and kubelets reject them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
         "DropHostPort", "A host port can be used once per node: does it need hostPort, and this many replicas?"

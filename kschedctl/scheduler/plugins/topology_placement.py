@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from kschedctl.api.arrays import Scores
+from kschedctl.api.arrays import Scores, find_distinct
 from kschedctl.api.objects import AnyGroup
 from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
@@ -45,7 +43,7 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         required_domain = _find_domain_of_running_pods(group, view, key)
         codes = column.codes[parent.rows]
         placements = []
-        for code in np.unique(codes[codes >= 0]).tolist():
+        for code in find_distinct(codes[codes >= 0]).tolist():
             domain = column.values[code]
             if required_domain in (None, domain):
                 placements.append(GroupPlacement(domain, parent.rows[codes == code]))

@@ -89,7 +89,7 @@ def test_what_extenders_refuse_is_the_cause() -> None:
         ("Extender", "GPU memory is full"),
         ("Extender", "no reason given"),
     ]
-    assert found["nodes"][0]["refusals"][0]["fact"] == f"refused by {URL}"
+    assert found["nodes"][0]["refusals"][0]["fact"] == f"rejected by {URL}"
     assert found["unschedulablePlugins"] == ["Extender"]
 
 

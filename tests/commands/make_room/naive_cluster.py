@@ -81,7 +81,7 @@ class Naive:
 
     @cached_property
     def movable(self) -> list[str]:
-        """Those that somebody makes again, that are no siblings of the wanted one, and that their budgets let go."""
+        """Return the recreated pods that may be evicted, other than siblings of the wanted pod."""
         mine = self.pods[WANTED]["metadata"]["ownerReferences"]
         return [
             name

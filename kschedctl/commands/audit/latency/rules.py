@@ -85,7 +85,7 @@ FLUSHED = AuditRule(
     WARNING,
     "Pods fitted, and no event woke them",
     "A queueing hint was wrong or an event was missed: they lost up to five minutes.",
-    "Run wakes --between two snapshots to see which pods nothing woke; report it, with the plugin that refused them",
+    "Run wakes --between two snapshots to see which pods nothing woke; report it, with the plugin that rejected them",
     source="pkg/scheduler/metrics/metrics.go (v1.36): pod_scheduled_after_flush_total",
 )
 VAIN = AuditRule(

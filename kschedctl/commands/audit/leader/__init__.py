@@ -60,7 +60,8 @@ TWO_SERVE = AuditRule(
     "audit-leader-two-serve",
     ERROR,
     "Two instances schedule under one name at once",
-    "Neither knows what the other assumes: both give away the same room. The result is overcommitted nodes and pods "
+    "Neither knows what the other assumes, so both place pods on the same free resources. "
+    "The result is overcommitted nodes and pods "
     "that kubelets reject.",
     "Make all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
 )

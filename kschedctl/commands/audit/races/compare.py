@@ -105,7 +105,7 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     worst = _find_worst_result(results)
     if not worst.double_booked:
         expiries = {result.expiry for result in results}
-        return f"No pod is double-booked: {_join_alternatives(sorted(expiries, key=_get_expiry_sort_key))}"
+        return f"No pod is double-booked with expiry {_join_alternatives(sorted(expiries, key=_get_expiry_sort_key))}"
 
     best_expiry, remaining = _find_best_expiry(results)
     if instances > 1 and remaining:
@@ -135,9 +135,9 @@ def _get_expiry_sort_key(text: str) -> tuple[float, str]:
 
 
 def _join_alternatives(texts: Sequence[str]) -> str:
-    """Join texts as in `a, b and c alike`. A single text is returned as it is."""
+    """Join texts as in `a, b or c`. A single text is returned as it is."""
     *first, last = texts
-    return f"{', '.join(first)} and {last} alike" if first else last
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def format_percent(share: float) -> str:

@@ -187,7 +187,7 @@ AF_WEIGHT_RANGE = Rule(
     ERROR,
     for_each_workload(find_invalid_weights),
     summary="Preference weight outside 1 to 100",
-    why="The API server refuses the pods.",
+    why="The API server rejects the pods.",
     fix="Choose a weight from 1 to 100",
     source=f"{doc.AFFINITY}; {doc.VALIDATION}",
 )

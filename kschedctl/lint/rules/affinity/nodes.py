@@ -179,7 +179,7 @@ AF_LARGE_CLUSTER = Rule(
     find_affinity_in_large_clusters,
     summary="Pod affinity in a cluster of several hundred nodes or more",
     why="It is the most expensive constraint that a pod can have, and slows scheduling down for every pod.",
-    fix="Use topologySpreadConstraints if they can express the same",
+    fix="Use topologySpreadConstraints if they can express the same rule",
     source=doc.AFFINITY,
     needs_cluster=True,
 )

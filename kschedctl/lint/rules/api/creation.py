@@ -79,7 +79,7 @@ API_REFUSED = Rule(
     "api-refused",
     ERROR,
     find_invalid_fields,
-    summary="A pod, pod template, budget, class or claim that the API server refuses",
+    summary="A pod, pod template, budget, class or claim that the API server rejects",
     why="The object is not created. simulate, explain and capacity report the same error.",
     fix="Correct the field",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
@@ -154,7 +154,7 @@ API_UNKNOWN_FIELD = Rule(
     ERROR,
     find_unrecognized_fields,
     summary="An unknown field: misspelt or in the wrong place",
-    why="kubectl apply refuses the object; without strict validation, the field is silently dropped.",
+    why="kubectl apply rejects the object; without strict validation, the field is silently dropped.",
     fix="Correct the name, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
     safe_fix=_rename_field,
@@ -179,7 +179,7 @@ API_NEEDS_VERSION = Rule(
     WARNING,
     find_too_new_fields_and_versions,
     summary="A field or API version that this version of Kubernetes does not have",
-    why="kubectl refuses a field or kind that the API server does not know; a field whose feature gate is off is "
+    why="kubectl rejects a field or kind that the API server does not know; a field whose feature gate is off is "
     "silently dropped. The version is that of the cluster, of --kube-version or of the settings.",
     fix="Remove it, or upgrade Kubernetes first",
     source=f"{doc.FEATURE_GATES}; {doc.API_REMOVALS}",

@@ -100,7 +100,7 @@ KP_MIN_VALUES = Rule(
     ERROR,
     find_too_few_values,
     summary="A NodePool that requires more values than it allows",
-    why="The API server refuses a pool that lists too few values. If its instance types have too few, Karpenter "
+    why="The API server rejects a pool that lists too few values. If its instance types have too few, Karpenter "
     "launches none of them, unless its minValuesPolicy is BestEffort.",
     fix="Allow more values, or lower minValues",
     source=SCHEDULING,

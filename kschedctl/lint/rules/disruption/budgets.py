@@ -199,7 +199,7 @@ PDB_NO_POLICY = Rule(
     ERROR,
     find_budgets_without_one_limit,
     summary="Budget with neither or both of minAvailable and maxUnavailable",
-    why="With neither, no eviction is ever allowed; with both, the API server refuses the budget.",
+    why="With neither, no eviction is ever allowed; with both, the API server rejects the budget.",
     fix="Set exactly one of them, such as maxUnavailable: 1",
     source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
 )
@@ -216,7 +216,7 @@ def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
         if len(names) > 1:
             listed_names = join_names(sorted(names), _MAX_NAMED)
             message = (
-                f"{len(names)} budgets select its pods ({listed_names}), so the eviction API refuses every eviction"
+                f"{len(names)} budgets select its pods ({listed_names}), so the eviction API denies every eviction"
             )
             yield Problem(workload.subject, (*workload.template_path, "metadata", "labels"), message)
 

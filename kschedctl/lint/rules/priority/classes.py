@@ -33,7 +33,7 @@ PC_VALUE_OVER_1E9 = Rule(
     ERROR,
     find_values_over_1e9,
     summary="PriorityClass value above 1,000,000,000",
-    why="The API server refuses the class: higher values are reserved for the system's own classes.",
+    why="The API server rejects the class: higher values are reserved for the system's own classes.",
     fix="Choose a value of at most 1000000000",
     source=doc.PRIORITY,
 )
@@ -54,7 +54,7 @@ PC_SYSTEM_PREFIX = Rule(
     ERROR,
     find_reserved_names,
     summary="PriorityClass name that begins with system-",
-    why="The prefix is reserved: the API server refuses every such class except its own two.",
+    why="The prefix is reserved: the API server rejects every such class except its own two.",
     fix="Give the class another name",
     source=doc.PRIORITY,
 )
@@ -81,7 +81,7 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
     ERROR,
     find_several_global_defaults,
     summary="More than one PriorityClass is the global default",
-    why="Admission refuses the second one; if a race let both in, the one with the lowest value silently applies.",
+    why="Admission denies the second one; if a race let both in, the one with the lowest value silently applies.",
     fix="Set globalDefault: true on one class only",
     source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
 )

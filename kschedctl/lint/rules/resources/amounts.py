@@ -108,7 +108,7 @@ RQ_UNKNOWN_RESOURCE = Rule(
     ERROR,
     for_each_workload(find_invalid_resource_names),
     summary="Request for a resource name that containers may not use",
-    why="The API server refuses the pods; the scheduler would ignore the request.",
+    why="The API server rejects the pods; the scheduler would ignore the request.",
     fix="Write the full name, such as nvidia.com/gpu",
     source=f"{doc.REQUESTS}; {doc.VALIDATION}",
 )

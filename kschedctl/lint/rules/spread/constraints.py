@@ -150,7 +150,7 @@ TS_SELECTOR_INVALID = Rule(
     ERROR,
     find_invalid_selectors,
     summary="Spread constraint with an invalid labelSelector",
-    why="The API server refuses the pods. If such a pod is already stored, every attempt to schedule it fails.",
+    why="The API server rejects the pods. If such a pod is already stored, every attempt to schedule it fails.",
     fix="Correct the selector",
     source="https://github.com/kubernetes/kubernetes/issues/111791",
 )
@@ -200,7 +200,7 @@ TS_MIN_DOMAINS_SOFT = Rule(
     ERROR,
     find_invalid_min_domains,
     summary="minDomains below 1 or together with ScheduleAnyway",
-    why="The API server refuses the pods.",
+    why="The API server rejects the pods.",
     fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
     source=f"{doc.SPREAD}; {doc.VALIDATION}",
     safe_fix=_remove_soft_min_domains,
@@ -269,7 +269,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
     ERROR,
     find_invalid_label_keys,
     summary="matchLabelKeys without labelSelector, or with a key that labelSelector has or that is not a valid label",
-    why="The API server refuses the pods, although it accepts a template with the same key in both.",
+    why="The API server rejects the pods, although it accepts a template with the same key in both.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
 )

@@ -143,7 +143,7 @@ VL_LOCAL_UNPINNED = Rule(
     ERROR,
     find_local_volumes_without_affinity,
     summary="A local volume without nodeAffinity",
-    why="The API server refuses the volume, since the scheduler could not know on which node the disk is.",
+    why="The API server rejects the volume, since the scheduler could not know on which node the disk is.",
     fix="Add nodeAffinity for kubernetes.io/hostname of the node that has the disk",
     source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
 )

@@ -255,7 +255,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         REGISTERS_DEVICE_CLASS_EVENTS,
         hints.ANY_OWN_RESIZE_COUNTS,
     )
-    without = "nodes are filled beyond their resources, and kubelets refuse the pods"
+    without = "nodes are filled beyond their resources, and kubelets reject the pods"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep("MakeRoom", "Free up room on {node}, or add nodes")
     next_step = NextStep("AskForLess", "No node is large enough: request less, or add larger nodes")

@@ -193,12 +193,16 @@ class AttachedVolumes:
         pod_indices, volumes = self._list_volumes_of_infos(np.concatenate((view.pods.info[bound], delta.info)))
 
         # The pairs of node and volume with at least one use, coded as one number
-        attached_rows, attached_volumes = self._attachments
+        attached_rows, attached_volumes = self._locate_attachments(view)
         width = max(len(self.numbers), 1)
         keys, inverse = np.unique(rows[pod_indices] * width + volumes, return_inverse=True)
         uses = np.bincount(inverse, signs[pod_indices], len(keys))
         return NodeAttachments(
-            self, width, by_pods=keys[uses > 0], by_attachments=attached_rows * width + attached_volumes
+            self,
+            len(view.nodes),
+            width,
+            by_pods=keys[uses > 0],
+            by_attachments=attached_rows * width + attached_volumes,
         )
 
     def _number_volume(self, volume: AttachedVolume) -> int:
@@ -209,19 +213,28 @@ class AttachedVolumes:
         return self.numbers[volume]
 
     @cached_property
-    def _attachments(self) -> tuple[Counts, Counts]:
-        """Rows and volume numbers of the VolumeAttachments of CSI volumes."""
-        pairs = []
+    def _attachments(self) -> list[tuple[str, int]]:
+        """Node names and volume numbers of the VolumeAttachments of CSI volumes."""
+        attachments = []
         for attachment in self.listers.attachments:
             spec = attachment.spec
-            row = self.listers.nodes.index.get(spec.node_name)
             volume = self.listers.volumes.get(spec.source.persistent_volume_name or "")
-            if row is None or not spec.attacher or volume is None or volume.spec.csi is None:
+            if not spec.attacher or volume is None or volume.spec.csi is None:
                 continue
             number = self._number_volume(AttachedVolume(spec.attacher, volume.spec.csi.volume_handle))
-            pairs.append((row, number))
-        rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
-        return rows, volumes
+            attachments.append((spec.node_name, number))
+        return attachments
+
+    def _locate_attachments(self, view: Fork) -> tuple[Counts, Counts]:
+        """Return rows and volume numbers of the attachments to nodes of the fork, computed once for the same nodes."""
+
+        def locate() -> tuple[Counts, Counts]:
+            index = view.nodes.index
+            pairs = [(index[name], number) for name, number in self._attachments if name in index]
+            rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
+            return rows, volumes
+
+        return view.objects.index((AttachedVolumes, "rows"), locate, of=(self, view.nodes.names))
 
     def _add_infos(self, infos: Sequence[PodInfo]) -> None:
         """Look up the volumes of pod infos that are not known yet, and record errors in `errors`."""
@@ -264,15 +277,14 @@ class CurrentVolumes:
 def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
-    Only the names of the nodes matter, so forks with cordoned nodes share the result as well. Callers must not change
-    it.
+    The nodes do not matter, so forks without some nodes share the result as well. Callers must not change it.
     """
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(
         (AttachedVolumes, of_pod, view.settings.migrates_portworx),
         lambda *_: AttachedVolumes(Listers(view.objects.fork(), view.nodes, view.settings.migrates_portworx), of_pod),
         *kinds,
-        of=(view.nodes.names, view.pods.infos),
+        of=(view.pods.infos,),
     )
 
 
@@ -288,6 +300,7 @@ class NodeAttachments:
     """Volumes attached to nodes, as keys `row * width + volume`."""
 
     source: AttachedVolumes
+    node_count: int
     width: int
     by_pods: Keys
     """Keys of the volumes that pods use."""
@@ -303,7 +316,7 @@ class NodeAttachments:
         """Return a mask (N,) of the nodes on which a pod uses the volume."""
         rows, volumes = np.divmod(self.by_pods, self.width)
         number = self.source.numbers.get(volume, -1)
-        mask = np.zeros(len(self.source.listers.nodes), np.bool_)
+        mask = np.zeros(self.node_count, np.bool_)
         mask[rows[volumes == number]] = True
         return mask
 
@@ -314,7 +327,7 @@ class NodeAttachments:
         """
         rows, volumes = np.divmod(self._attached if without_pods else self.by_pods, self.width)
         is_of_driver = self.source.select_driver(driver)[volumes]
-        return np.bincount(rows[is_of_driver], minlength=len(self.source.listers.nodes))
+        return np.bincount(rows[is_of_driver], minlength=self.node_count)
 
     def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
