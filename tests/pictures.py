@@ -42,7 +42,7 @@ def photograph_report() -> None:
 
 def photograph_browse() -> None:
     """Take a picture of the browser in the terminal."""
-    sys.path.insert(0, str(ROOT / "tests" / "cli" / "browse"))
+    sys.path.insert(0, str(ROOT / "tests" / "commands" / "browse"))
     from driven_browser import demo, drive  # noqa: PLC0415 - only whoever makes pictures needs Textual
 
     async def keep(browser: Any, pilot: Any) -> None:

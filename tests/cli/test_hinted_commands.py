@@ -41,6 +41,7 @@ HINTS = {
         [],
         ["lint explain pdb-zero-disruptions"],
     ),
+    "\\fBkschedctl help\\fR \\fITOPIC\\fR a topic.": ([], ["help exit-codes"]),
 }
 """A text of the program that names a command -> a command line that prints it, and those that it names."""
 

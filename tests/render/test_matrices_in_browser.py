@@ -58,9 +58,9 @@ def test_each_pod_has_its_matrix_and_it_says_what_the_report_says(opened: Opens)
         assert len(shown) == 40
         for node in report.nodes:
             star = "★ " if node.name in report.best else ""
-            score = [f"{star}{node.total}", "", f"{node.total}"] if node.feasible else ["", "refuses", ""]
+            score = [f"{star}{node.total}", "", f"{node.total}"] if node.feasible else ["", "rejects", ""]
             why = "".join(refusal.fact for refusal in node.refusals)
-            columns = score if node.feasible else ["", "refuses", ""]
+            columns = score if node.feasible else ["", "rejects", ""]
             assert shown[node.name] == [node.zone, why, *columns], node.name
 
 

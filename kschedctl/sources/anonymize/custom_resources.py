@@ -183,6 +183,7 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.TopologyAssignment: {"levels": replace_object_names},
     queueing.ReclaimablePod: {"name": replace_object_name},
     queueing.UnhealthyNode: {"name": replace_object_name},
+    queueing.PreemptionGate: {"name": replace_object_name},
     queueing.KueuePodSetAssignment: {
         "name": replace_object_name,
         "flavors": _replace_flavors,
