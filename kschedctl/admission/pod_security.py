@@ -332,7 +332,7 @@ def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield sysctls that are not safe."""
+    """Yield a violation if the pod sets sysctls that are not safe."""
     allowed = frozenset().union(*(names for since, names in SAFE_SYSCTLS.items() if pod.minor >= since))
     sysctls = objects_at(object_at(pod.spec, "securityContext"), "sysctls")
     forbidden = [name for name in _get_names(sysctls) if name not in allowed]

@@ -103,7 +103,10 @@ def charge_quotas(request: AdmissionRequest, count: int) -> tuple[ResourceQuota,
 
 
 def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
-    """Return, by quota, the higher limits that ``count`` objects like this one require."""
+    """Return the limits to which each quota must be raised to admit ``count`` objects like this one.
+
+    The limits are listed by quota and resource, only for quotas that are too small.
+    """
     usage = _compute_nonzero_usage(request)
     needed_by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:

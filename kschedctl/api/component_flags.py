@@ -240,17 +240,17 @@ class ContainerCommand(msgspec.Struct, frozen=True):
     @property
     def tag(self) -> str:
         """The tag of the image, or an empty string."""
-        _, tag = self._split_image()
+        _, tag = self._split_image_name_and_tag()
         return tag
 
     def runs(self, program: str) -> bool:
         """Return whether the container runs a program, by its image or the first word of its command."""
-        repository, _ = self._split_image()
+        repository, _ = self._split_image_name_and_tag()
         if repository.startswith(program):
             return True
         return bool(self.words) and self.words[0].rpartition("/")[2] == program
 
-    def _split_image(self) -> tuple[str, str]:
+    def _split_image_name_and_tag(self) -> tuple[str, str]:
         """Return the last part of the image's name, such as "kube-scheduler", and its tag."""
         without_digest, _, _ = self.image.partition("@")
         _, _, last_part = without_digest.rpartition("/")

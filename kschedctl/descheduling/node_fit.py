@@ -66,7 +66,7 @@ class NodeFit:
         return self._affinity_nodes_by_info[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
-        """Return the nodes that an info's node affinity allows and whose taints it tolerates, as an (N,) mask."""
+        """Return the nodes, shape (N,), that match the pod's node affinity and whose taints it tolerates."""
         tolerations = self._seen.infos[info_number].spec.tolerations
         return self.find_affinity_nodes(info_number) & match_tolerations(
             self._view.nodes, tolerations, comparison_operators=True
@@ -92,7 +92,9 @@ class NodeFit:
             return False
         pod = self._seen.infos[info_number].pod
         repelling_counts = self._count_repelling_pods(info_number)
-        for (has_label, counts), (term, selector) in zip(repelling_counts, _parse_terms(pod), strict=True):
+        for (has_label, counts), (term, selector) in zip(
+            repelling_counts, _parse_anti_affinity_terms(pod), strict=True
+        ):
             other_pods = counts[row] - _matches_own_pod(term, pod, selector)
             if has_label[row] and other_pods > 0:
                 return False
@@ -126,11 +128,11 @@ class NodeFit:
                 nodes.label(term.topology_key).present,
                 self._placed.view.count_by_node(match_infos(self._placed, term, pod, selector)),
             )
-            for term, selector in _parse_terms(pod)
+            for term, selector in _parse_anti_affinity_terms(pod)
         ]
 
 
-def _parse_terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
+def _parse_anti_affinity_terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
     """Parse a pod's required anti-affinity terms. Return them with their selectors, up to the first invalid term."""
     terms = []
     for term in get_anti_affinity_terms(pod):

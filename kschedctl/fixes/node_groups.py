@@ -117,10 +117,10 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
         yield GroupChange({"max": new_max}, summary, Price.ROOM, maximum=str(new_max))
     template = group.get("template")
     if isinstance(template, dict):
-        yield from _iter_template_completions(id, template, pod)
+        yield from _iter_completed_templates(id, template, pod)
 
 
-def _iter_template_completions(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
+def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
     """Yield the template completed with the labels and extended resources that the pod asks for.
 
     Labels of Kubernetes' domains and labels with another value are not added, nor are devices that nothing hints at. A

@@ -90,13 +90,13 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
         yield TriedNode(trial, None)
         return
-    cases = [_sort_nearest_rows(cycle, rows) for rows in _group_nodes_by_case(cycle)]
+    cases = [_sort_nearest_rows(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
     interleaved_rows = (row for turn in zip_longest(*cases) for row in turn if row is not None)
     tried_nodes = [TriedNode(trial, Row(row)) for row in islice(interleaved_rows, max(MOST_NODES_OF_TRIAL, len(cases)))]
     yield from sorted(tried_nodes, key=_build_difficulty_key)
 
 
-def _group_nodes_by_case(cycle: Cycle) -> list[Ints]:
+def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
     """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod."""
     nodes, outcome = cycle.view.nodes, cycle.filter
     group_numbers = np.zeros(len(nodes), np.int64)

@@ -202,7 +202,7 @@ def _decode_pods(data: bytes) -> PodTable:
     record = decode_msgpack(data, _PodRecord)
     validate_stored_names(record.names)
     validate_stored_names(meta.namespace for meta in record.metadata)
-    templates = _decode_templates(record)
+    templates = _decode_distinct_pods(record)
     pod_count = len(record.names)
     template = _decode_numbers(record.template)
     _validate_codes(template, len(templates))
@@ -210,8 +210,8 @@ def _decode_pods(data: bytes) -> PodTable:
     return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
 
 
-def _decode_templates(record: _PodRecord) -> list[Pod]:
-    """Build the templates of a pod table from their parts. Raises ValueError if a part does not exist."""
+def _decode_distinct_pods(record: _PodRecord) -> list[Pod]:
+    """Rebuild the distinct pods of a pod table from their stored parts. Raises ValueError if a part does not exist."""
     parts: tuple[Sequence[object], ...] = (
         record.metadata,
         record.specs,

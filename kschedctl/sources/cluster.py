@@ -72,7 +72,7 @@ class Cluster(cluster.Cluster):
         kube_version: str | None = None,
         cache: bool = False,
     ) -> Self:
-        """Read the cluster of a kubeconfig's context, or the cluster in which the calling pod runs.
+        """Read the cluster of a kubeconfig context or, inside a pod, the pod's own cluster.
 
         ``namespace`` is the namespace to read for kinds that may not be listed in all namespaces. ``kube_version`` is
         the version of the replayed scheduler, as in from_objects, or None for the server's own version. With ``cache``

@@ -170,11 +170,11 @@ def _validate_request_within_limit(name: str, amount: Quantity, limits: Quantiti
 
 def _validate_whole_pages(name: str, amount: Quantity, path: Path) -> ValidationErrors:
     """Validate that an amount of huge pages is a multiple of the page size."""
-    if name.startswith(HUGE_PAGES_PREFIX) and not _is_whole_number_of_pages(name, amount):
+    if name.startswith(HUGE_PAGES_PREFIX) and not _is_multiple_of_huge_page_size(name, amount):
         yield invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
-def _is_whole_number_of_pages(name: str, amount: Quantity) -> bool:
+def _is_multiple_of_huge_page_size(name: str, amount: Quantity) -> bool:
     """Return whether the amount is a multiple of the page size in the resource name.
 
     Upstream: IsHugePageResourceValueDivisible.

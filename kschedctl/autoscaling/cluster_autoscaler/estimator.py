@@ -132,7 +132,7 @@ class Estimator:
         return mask
 
     def _add_node(self) -> None:
-        """Add a node like the template, with the template's pods. Rows are created several at a time."""
+        """Add a copy of the template node, with its pods. Spare rows are created in batches."""
         if not self._spare_rows:
             count = max(ROWS_AT_ONCE, len(self.added))
             suffixes = [f"e-{self._created_count + number}" for number in range(count)]

@@ -65,7 +65,7 @@ class AutoscalerLoop:
         """
         # templates of the groups
         moment = parse_microseconds(now)
-        nodes = [process_node(node, options) for node in _sort_nodes(cluster)]
+        nodes = [process_node(node, options) for node in _order_nodes_as_listed(cluster)]
         lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
         templates = build_templates(
             groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
@@ -198,7 +198,7 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
     return NodeTemplate(node, pods)
 
 
-def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
+def _order_nodes_as_listed(cluster: Cluster) -> Sequence[Node]:
     """Return the nodes in the order in which the API server listed them.
 
     If that is unknown, they are in the cluster's order.

@@ -405,7 +405,7 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
 
 def _parse_number(text: str, low: int, high: int, fault: str) -> int:
     """Parse a decimal or hexadecimal integer. Raises ValueError if it is out of range."""
-    if len(text) > 40 and text.strip("-0x")[40:]:  # beyond 64 bits, however it is written
+    if len(text) > 40 and text.lstrip("-0x")[40:]:  # beyond 64 bits, however it is written
         raise ValueError(fault)
     value = int(text.replace("0x", ""), 16) if "0x" in text else int(text)
     if not low <= value <= high:

@@ -42,7 +42,7 @@ def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
 
 
 def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
-    """Create the pod to explain from the manifest of a pod or workload.
+    """Create the pod to explain from the manifest of a pod or workload. A workload stands for its first pod.
 
     Raises InputError if the manifest is of a kind that creates no pods, or if the pod would be denied.
     """

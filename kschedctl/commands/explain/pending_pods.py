@@ -206,7 +206,7 @@ def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: 
     """Build the group of pods with the same cause, given with the oldest first."""
     reports = [explanations[pod.key] for pod in pods]
     messages = {report.message for report in reports}
-    members = tuple(_report_pending_pod(pod, explanations[pod.key], now) for pod in pods)
+    members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=reports[0].verdict,
         cause=find_shared_cause(reports[0]),
@@ -224,8 +224,8 @@ def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
     return not created, created
 
 
-def _report_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
-    """Report one pod of a group."""
+def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
+    """Build the list entry of a pending pod from its explanation."""
     created = pod.metadata.creation_timestamp or ""
     return PendingPod(
         pod.key,

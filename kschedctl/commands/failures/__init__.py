@@ -47,7 +47,7 @@ def failures(
 
 
 def _find_remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
-    """Return a scenario of the worst failure with enough additional nodes, or None if such nodes do not help.
+    """Return a what-if scenario that adds enough nodes to withstand the worst failure, or None if nodes do not help.
 
     The nodes are like the remaining nodes of the same pools.
     """

@@ -26,7 +26,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     return (
         *_build_unknown(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
-        *_build_seen_types(report.seen_types),
+        *_build_seen_types_note(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_faults(report),
         *_build_new_nodes_table(report.new_node_claims, style),
@@ -71,7 +71,7 @@ def _build_unknown(unknown: Sequence[UnknownKind]) -> Page:
     return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
 
 
-def _build_seen_types(seen_types: int | None) -> Page:
+def _build_seen_types_note(seen_types: int | None) -> Page:
     """Build a note that only the types of existing nodes are known."""
     if seen_types is None:
         return ()

@@ -59,7 +59,7 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
 
 
 def _build_verdict(report: SimulationReport) -> Page:
-    """Build the verdict: how many pods get a node, in all runs if there are several."""
+    """Build the verdict: how many pods could be placed, summed over all runs."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption_line(True, "nothing was known by then")

@@ -204,7 +204,7 @@ class _Sizing:
         A set that needs no solver is replayed first, so that there is an answer early. Raises KeyboardInterrupt if the
         user interrupts.
         """
-        search = self.search = self._build_search()
+        search = self.search = self._build_set_search()
         plain_starts = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain_starts.bound
         crowded_names = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
@@ -221,7 +221,7 @@ class _Sizing:
         if self.sets and not self.interrupted:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
 
-    def _build_search(self) -> SetSearch:
+    def _build_set_search(self) -> SetSearch:
         """Build the packing program and the state that all searches share."""
         costs = {name: self._get_cost_per_node(name) for name in self.shapes}
         first_nodes = {

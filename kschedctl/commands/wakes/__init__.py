@@ -40,16 +40,16 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _find_wake_ups_of_target(find_target(cluster, pod))
+    return _find_wake_ups_for_target(find_target(cluster, pod))
 
 
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
     """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `wake_ups`."""
-    reports = [_find_wake_ups_of_target(target) for target in targets]
+    reports = [_find_wake_ups_for_target(target) for target in targets]
     return reports[0] if len(reports) == 1 else combine_reports(reports)
 
 
-def _find_wake_ups_of_target(target: TargetPod) -> WakeUps:
+def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:
     """Find the wake-ups of one pod, or report why its workload cannot create it."""
     if failure := target.never_created:
         report = study.build_not_created_report(target.scheduler, target.pod, failure)

@@ -425,14 +425,14 @@ def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS)
     """
     if not question.settings:
         before = question.settle(question.cluster, seed)
-        return _build_report(question, seed, before, _run_scenario(question, seed, before, progress))
+        return _build_what_if(question, seed, before, _run_scenario(question, seed, before, progress))
 
     first_cluster, second_cluster = question.build_clusters()
     first = _run_scenario(question, seed, question.settle(first_cluster, seed), progress)
     if first.settled.interrupted:
-        return _build_report(question, seed, first.settled, first)
+        return _build_what_if(question, seed, first.settled, first)
     second = _run_scenario(question, seed, question.settle(second_cluster, seed), progress)
-    report = _build_report(question, seed, first.settled, second)
+    report = _build_what_if(question, seed, first.settled, second)
     if not question.compares_versions:
         return report
     return _add_messages_and_causes(question, seed, report, first.settled, second.settled, progress=progress)
@@ -491,7 +491,7 @@ def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
     return pod
 
 
-def _build_report(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
+def _build_what_if(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
     """Build the report on how the run changed the settled cluster `before`."""
     after = run.settled
     changes = tuple(iter_pod_changes(before, after))

@@ -175,12 +175,12 @@ def _format_pair(before: str, after: str) -> str:
 
 
 def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
-    """Plot how many pods leave each node and come to it, for the nodes with the most such pods."""
+    """Plot how many pods leave and arrive at each node, for the nodes with the most moves."""
     leaving = Counter(change.before for change in changes if change.before)
     arriving = Counter(change.after for change in changes if change.after)
     nodes = sorted({*leaving, *arriving}, key=lambda node: (-leaving[node] - arriving[node], node))
     amounts = {node: {"leave": leaving[node], "come": arriving[node]} for node in nodes[:MAX_PLACES]}
-    return build_bar_plot("Pods that leave and come to nodes", ("node", PODS), amounts, len(nodes))
+    return build_bar_plot("Pods leaving and arriving, by node", ("node", PODS), amounts, len(nodes))
 
 
 def build_widgets(report: WhatIf) -> list[HtmlSection]:

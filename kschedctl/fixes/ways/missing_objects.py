@@ -92,7 +92,7 @@ def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
     yield from _iter_creation_fixes_by_volume(tried, claim)
-    yield from _iter_creation_fixes_by_class(tried, claim)
+    yield from _iter_claim_creation_fixes_by_class(tried, claim)
 
 
 def _build_storage_request(size: str) -> VolumeResourceRequirements:
@@ -123,7 +123,7 @@ def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Po
     return change
 
 
-def _iter_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
     storage = get_listers(tried.cycle.view)
     provisioning_classes = [

@@ -188,7 +188,7 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
     class_name = get_claim_class(claim)
     class_volumes = storage.volumes_of_class.get(class_name, ClassVolumes())
     model_volume = next(iter(class_volumes.volumes), None)
-    driver = _find_driver(tried, claim, model_volume)
+    driver = _find_csi_driver(tried, claim, model_volume)
     topology_keys = get_topology_keys(tried, class_name) if driver else ()
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
@@ -207,10 +207,10 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
     )
 
 
-def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
-    """Return the CSI driver of the class's model volume or, if there is none, its provisioner if that is a CSI driver.
+def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
+    """Return the name of the CSI driver that serves a new volume, or "" if no CSI driver does.
 
-    The name is empty if the volumes of the class have no CSI driver.
+    It is the driver of the model volume or, without one, the provisioner of the class.
     """
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""

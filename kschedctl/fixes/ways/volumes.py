@@ -127,7 +127,7 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
         if volume.spec.claim_ref is None:
             yield from _iter_volume_use_fixes(tried, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
-            yield _build_release_fix(tried, claim, volume)
+            yield _build_volume_reservation_fix(tried, claim, volume)
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
@@ -230,7 +230,7 @@ def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, e
     )
 
 
-def _build_release_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this claim."""
     key = ObjectKey.of(volume)
     name = volume.metadata.name

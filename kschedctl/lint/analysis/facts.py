@@ -171,7 +171,7 @@ class ClusterFacts:
         return self._masks[key]
 
     def list_unoffered_resources(self, workload: Workload) -> list[str]:
-        """Return the names of the resources that the workload requests and no node offers, in order."""
+        """Return the sorted names of the resources that the workload requests but no node offers."""
         if workload not in self._unoffered:
             amounts = self._build_pod_info(workload, self.view).requests
             self._unoffered[workload] = sorted(

@@ -80,13 +80,13 @@ class RequiredTerm(NamedTuple):
 def iter_required_affinity(workload: Workload) -> Iterator[RequiredTerm]:
     """Yield the required pod affinity terms, without terms whose selector the API server would reject."""
     affinity = workload.spec.affinity
-    return _iter_required_terms(workload, affinity.pod_affinity if affinity else None, "podAffinity")
+    return _iter_required_affinity_terms(workload, affinity.pod_affinity if affinity else None, "podAffinity")
 
 
 def iter_required_anti_affinity(workload: Workload) -> Iterator[RequiredTerm]:
     """Yield the required anti-affinity terms, without terms whose selector the API server would reject."""
     affinity = workload.spec.affinity
-    return _iter_required_terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
+    return _iter_required_affinity_terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
 
 
 def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
@@ -102,7 +102,9 @@ def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]
                 yield ("affinity", name, PREFERRED, i, "podAffinityTerm"), weighted.pod_affinity_term
 
 
-def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field_name: str) -> Iterator[RequiredTerm]:
+def _iter_required_affinity_terms(
+    workload: Workload, affinity: PodAffinity | None, field_name: str
+) -> Iterator[RequiredTerm]:
     """Yield the required terms of the affinity in a field, without terms whose selector the API server would reject."""
     if affinity is None:
         return

@@ -213,7 +213,7 @@ class _StateHistory:
         for key, workload in self._replay.queues.store.workloads.items():
             if self._workloads.get(key) is not workload:
                 self._workloads[key] = workload
-                updated = hash((key, _describe_workload(workload)))
+                updated = hash((key, _build_state_key(workload)))
                 self._total ^= self._hashes.get(key, 0) ^ updated
                 self._hashes[key] = updated
             condition = workload.conditions.get(ConditionType.QUOTA_RESERVED)
@@ -248,7 +248,7 @@ def _describe_progress(progress: ScanProgress, generation: int) -> Hashable:
     return tried, generation > progress.generation
 
 
-def _describe_workload(workload: WorkloadState) -> Hashable:
+def _build_state_key(workload: WorkloadState) -> Hashable:
     """Return what the next cycles depend on in a Workload, to compare states by.
 
     Of the times, only those that decide the place of the Workload in its queue are part of it.

@@ -126,8 +126,8 @@ def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Own
         yield f"it needs no pod on {excluded}, which its node selection and tolerations exclude"
 
 
-def _explain_job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield why a Job creates no more pods."""
+def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield the reasons why a Job creates no more pods."""
     spec, status = job.spec, job.status
     ended = next(
         (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
@@ -154,7 +154,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
     "ReplicaSet": _explain_zero_replicas,
     "StatefulSet": _explain_stateful_set,
     "DaemonSet": _explain_daemon_set,
-    "Job": _explain_job,
+    "Job": _explain_missing_job_pods,
 }
 
 

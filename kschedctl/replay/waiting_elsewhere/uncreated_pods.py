@@ -108,7 +108,7 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def find_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups of scheduler-plugins that have fewer pods than minMember."""
+    """Yield the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()

@@ -198,7 +198,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         )
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
-        is_claim_in_use = state.conflicts + _count_use_changes(state.claims, view, delta) > 0
+        is_claim_in_use = state.conflicts + _count_claim_use_changes(state.claims, view, delta) > 0
         yield Rejection(
             is_claim_in_use & ~is_mounted,
             Code.UNSCHEDULABLE,
@@ -244,7 +244,7 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
     return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
-def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
+def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
     """Return the change (N,) in the number of uses of the claims on each node by the hypothetical pod changes."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:

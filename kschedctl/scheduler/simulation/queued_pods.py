@@ -358,10 +358,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
     def find_woken(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """Return the PodInfos whose pods the event could put back into the queue.
-
-        It does not matter which plugins rejected these pods.
-        """
+        """Return the numbers of the PodInfos that the event could requeue, whichever plugins rejected their pods."""
         # Which PodInfos may be affected at all is checked once per kind of event.
         listeners = self._listeners.setdefault(occurrence.event, _Listeners())
         for number in info_numbers - listeners.checked:

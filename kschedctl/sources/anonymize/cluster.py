@@ -84,7 +84,7 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 
 
 def _describe_kept_texts(expressions: Expressions) -> Iterator[str]:
-    """Yield descriptions of the texts that are kept because CEL expressions compute with them, if there are any."""
+    """Yield descriptions of the strings that were not anonymized because CEL expressions use them."""
     count = len(expressions.kept_expressions)
     if count:
         verb = agreeing(count, "computes", "compute")

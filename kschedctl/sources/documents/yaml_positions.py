@@ -61,9 +61,9 @@ class YamlPositions:
 
     def _parse_document(self, number: int) -> dict[int, FieldPosition]:
         """Return the positions of one document, or {} if it cannot be parsed without the text before."""
-        if number > len(self._ranges):
+        if number > len(self._document_ranges):
             return {}
-        start, end = self._ranges[number - 1]
+        start, end = self._document_ranges[number - 1]
         try:
             positions = _parse_positions(self._text[start:end], self._text.count("\n", 0, start))
         except yaml.YAMLError:  # for example, a directive before the first document applies to this one as well
@@ -71,7 +71,7 @@ class YamlPositions:
         return {number: positions[1]} if len(positions) == 1 else {}
 
     @cached_property
-    def _ranges(self) -> list[tuple[int, int]]:
+    def _document_ranges(self) -> list[tuple[int, int]]:
         """The start and end of each document, or [] if the text has line breaks that only YAML recognizes."""
         if _OTHER_BREAK.search(self._text):
             return []

@@ -64,7 +64,7 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _connect_to_proxy(self, url: str) -> Connection | None:
-        """Return the connection to the API server if the URL is that of one of its proxies, or else None.
+        """Return the API server's connection if the URL goes through one of its proxies, else None.
 
         Raises the errors of ``connect``.
         """

@@ -111,7 +111,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     if simulation.interrupted:
         raise KeyboardInterrupt
     view = simulation.view
-    movable_counts, movable_shares = _measure_movable_pods(view)
+    movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers.copy()
     is_candidate[nominated_rows] = False
@@ -125,10 +125,10 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     )
 
 
-def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
-    """Return, for each node, the number of its movable pods and their largest share of a resource, both (N,).
+def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
+    """Return the number of each node's movable pods, and the largest share of a resource that they request, both (N,).
 
-    Movable are all pods but those that a drain does not evict. The resources are cpu, memory and pods.
+    Movable pods are those that a drain evicts. The share is that of cpu, memory or pods.
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     movable_requests = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))

@@ -251,7 +251,7 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
 
 
 def _find_tier(tiers: Tiers, tier_name: str) -> int:
-    """Return the number of the tier with a PriorityClass or a priority value. Raises UsageError if there is none."""
+    """Return the index of the tier with a PriorityClass or a priority value. Raises UsageError if there is none."""
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier

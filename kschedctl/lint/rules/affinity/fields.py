@@ -51,7 +51,7 @@ TS_MISSING = Rule(
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads whose replicas are kept apart by zone or another label, but not by node."""
+    """Report a workload whose replicas are spread by zone or another label but may share a node."""
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}

@@ -262,7 +262,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
                 continue
             label, unit = _SIZE_LABELS.get(name, ("", 0))
             sizes = conditions.by_key.get(label, AllowedValues())
-            smallest = max(parse(SMALLEST_NODE[name]), parse(str(unit * _find_smallest_size(sizes))))
+            smallest = max(parse(SMALLEST_NODE[name]), parse(str(unit * _find_smallest_allowed_value(sizes))))
             if context.pool_types:
                 types = context.pool_types.find_types(subject.name, pool)
                 smallest = max(smallest, types.get_smallest_capacity(name))
@@ -291,7 +291,7 @@ def _parse_positive_quantity(limit: object) -> Quantity | None:
     return amount if amount.mantissa > 0 else None
 
 
-def _find_smallest_size(sizes: AllowedValues) -> int:
+def _find_smallest_allowed_value(sizes: AllowedValues) -> int:
     """Return the smallest size that the conditions allow, or 0 if they set no lower bound."""
     allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.is_in_bounds(value)]
     if allowed:

@@ -115,7 +115,7 @@ RQ_UNKNOWN_RESOURCE = Rule(
 
 
 def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
-    """Find workloads with an emptyDir on disk and no request or limit for ephemeral-storage."""
+    """Report a workload that has an emptyDir on disk but no request or limit for ephemeral-storage."""
     resources = [container.resources for container in workload.spec.containers]
     has_request = any(EPHEMERAL_STORAGE in (*r.requests, *r.limits) for r in resources)
     if workload.disk_volumes and not has_request:

@@ -112,7 +112,7 @@ TS_KEY_ON_SOME_NODES = Rule(
 
 
 def find_single_domains(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints of several replicas over a single domain."""
+    """Find hard spread constraints of replicated workloads whose usable nodes all lie in one domain."""
     for spread in iter_hard_spreads(context):
         if not spread.workload.is_serving_replicas or not spread.eligible.any():
             continue

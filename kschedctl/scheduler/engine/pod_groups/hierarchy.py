@@ -165,7 +165,7 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
 
 
 def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
-    """Return the tree of a PodGroup that is part of a group of groups, otherwise None."""
+    """Return the tree of groups above a PodGroup, or None if it has no parent or the tree is invalid."""
     group = find_pod_group(view, key) if view.settings.groups_of_groups else None
     if group is None or find_parent_key(group) is None:
         return None

@@ -406,13 +406,13 @@ class Search:
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-                return self._search_rest_of_all(position, have)
+                return self._search_remaining_devices_of_mode_all(position, have)
             return False
         found_all = False
         stays_taken = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
             if wants_all:
-                found_all = self._search_rest_of_all(position, have)
+                found_all = self._search_remaining_devices_of_mode_all(position, have)
             else:
                 found_all = self._search_devices(position, have + 1, next_place)
         finally:
@@ -420,7 +420,7 @@ class Search:
                 self._release(position, pool, device)
         return found_all
 
-    def _search_rest_of_all(self, position: SearchPosition, have: int) -> bool:
+    def _search_remaining_devices_of_mode_all(self, position: SearchPosition, have: int) -> bool:
         """Search for the remaining devices of a request with mode All and for all later requests.
 
         Return whether all were found. Raises AllocationError in versions that mistake the end of this search for an

@@ -45,7 +45,7 @@ class DeviceBackedResources:
         return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]
 
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
-        """Return how many devices that back the resource each node has, and how many are allocated, both (N,)."""
+        """Return how many devices on each node back the resource, and how many of them are allocated, both (N,)."""
         from kschedctl.scheduler.plugins.dynamic_resources.inventory import count_class_devices, get_inventory  # noqa: PLC0415 - for few profiles
 
         total, allocated = count_class_devices(get_inventory(self._fork, self.features), self.classes[resource])

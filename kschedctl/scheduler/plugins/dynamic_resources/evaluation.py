@@ -202,7 +202,7 @@ class Evaluation:
             unavailable = [claim for claim in self.allocated_claims.values() if claim.unavailable[row]]
             return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
-            claims = self._read_claims(self._find_device_backed_resources(row))
+            claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
         except LookupError as missing:
             (resource,) = missing.args
             return ResourceNotOffered(resource)
@@ -215,7 +215,7 @@ class Evaluation:
     def list_free_devices(self, row: int) -> list[FreeDevices]:
         """Return the free devices of the node for each request, or an empty list if reading them fails."""
         try:
-            claims = self._read_claims(self._find_device_backed_resources(row))
+            claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
             return list(iter_free_devices(self.inventory, row, claims))
         except (LookupError, AllocationError, InvalidPoolsError):
             return []
@@ -240,7 +240,7 @@ class Evaluation:
     def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
         """Search for devices for the unallocated claims on a node and return the verdict."""
         try:
-            search = Search(self.inventory, row, self._read_claims(resources), self.seconds)
+            search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
             allocation = search.run()
             if allocation is not None:
                 check_node_selectors(self.claims.to_allocate, allocation)
@@ -278,7 +278,7 @@ class Evaluation:
                 raise LookupError(name)
         return tuple(names)
 
-    def _read_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
+    def _read_unallocated_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
         """Read the unallocated claims, that for extended resources with requests for `resources`.
 
         The result is cached by `resources`. Raises AllocationError.

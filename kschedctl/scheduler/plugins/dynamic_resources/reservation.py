@@ -39,7 +39,7 @@ def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceC
             if allocation is not None:
                 allocation = _add_share_ids(allocation, claim, evaluation.inventory)
         if allocation is not None:
-            claims.append(_reserve_claim(_name_extended_claim(claim, pod), allocation, pod))
+            claims.append(_reserve_claim(_finalize_extended_claim(claim, pod), allocation, pod))
     return claims
 
 
@@ -52,7 +52,7 @@ def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod)
     return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
 
 
-def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+def _finalize_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
     """Give the new claim for extended resources its final name. Other claims are returned unchanged.
 
     The claim gets no owner. Otherwise the pods that one pod stands for would find its claim and take it for theirs.

@@ -113,7 +113,7 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
 
 
 def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
-    """Return the hostnames in the volume's node affinity, none if it selects nodes in another way."""
+    """Return the hostnames that the volume's node affinity requires, or none if it does not select by hostname."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return frozenset()

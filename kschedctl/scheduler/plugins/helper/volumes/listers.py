@@ -258,7 +258,7 @@ def iter_claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
 
 
 def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
-    """Return the volume with the name of the claim that it uses, or None if it uses none."""
+    """Return the volume together with the name of its claim, or None if it uses no claim."""
     if volume.persistent_volume_claim is not None:
         return ClaimVolume(volume, volume.persistent_volume_claim.claim_name, ephemeral=False)
     if volume.ephemeral is not None:
