@@ -343,14 +343,19 @@ def find_remedies_of_many(
     choice = GreedyChoice(cluster, proposals, initial, progress, call_extender, outside=outside)
     choice.run(wishes.max_changes, SIMULATION_SECONDS)
 
+    # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
+    placed = set(initial.waiting).difference(choice.settled.waiting)
+
     uncalled_extenders = find_uncalled_extenders(proposal.fix for proposal, _ in choice.chosen)
     unknown = merge_unknown_kinds((initial.unknown, choice.settled.unknown, uncalled_extenders))
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
-        cleared=sum(key not in choice.settled.waiting for key in waiting),
+        cleared=len(placed.intersection(waiting)),
         chosen=tuple(
-            _build_chosen_remedy(proposal, cleared, outside, cluster, choice.rollouts.replay(proposal.fix.trial))
+            _build_chosen_remedy(
+                proposal, placed.intersection(cleared), outside, cluster, choice.rollouts.replay(proposal.fix.trial)
+            )
             for proposal, cleared in choice.chosen
         ),
         left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice.settled)),
