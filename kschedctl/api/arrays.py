@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NewType, TypeVar, cast
+from typing import NewType, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,23 +27,7 @@ NO_ROW = Row(-1)
 Position = NewType("Position", int)
 """The index of a pod in a snapshot."""
 
-Integer = TypeVar("Integer", bound=np.integer)
-
 
 def find_positions(mask: Bools) -> list[Position]:
     """Return the positions of the pods in a mask of shape (P,)."""
     return cast(list[Position], np.flatnonzero(mask).tolist())
-
-
-def find_distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Return the distinct integers of an array (K,) in ascending order.
-
-    np.unique does the same, but imports numpy.ma on its first call, which lengthens the start of short commands.
-
-    >>> find_distinct(np.array([3, 1, 3])).tolist(), find_distinct(np.array([], np.int32)).tolist()
-    ([1, 3], [])
-    """
-    ascending = np.sort(values)
-    is_first = np.ones(len(ascending), np.bool_)
-    is_first[1:] = ascending[1:] != ascending[:-1]
-    return ascending[is_first]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Counts, Ints, Position, Row, Rows, find_distinct
+from kschedctl.api.arrays import Counts, Ints, Position, Row, Rows
 
 MANY = 200
 """Up to this many moves, Python finds the distinct rows faster than numpy."""
@@ -65,7 +65,7 @@ class Trail:
         between = (length, self._length)
         if self._latest_rows_between != between:
             rows = self._moves[length : self._length, 0]
-            distinct = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else find_distinct(rows)
+            distinct = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else np.unique(rows)
             self._latest_rows_between = between
             self._latest_rows = distinct.astype(np.int64)
         return self._latest_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.arrays import Position, find_distinct
+from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -72,7 +72,7 @@ def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cy
     evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
     if not len(evictable_pods):
         return None
-    rows = find_distinct(view.node[evictable_pods])
+    rows = np.unique(view.node[evictable_pods])
 
     priorities = view.pods.priority[view.pods.info[evictable_pods]]
     lowest = int(priorities.min())

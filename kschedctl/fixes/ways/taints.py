@@ -11,7 +11,6 @@ from enum import Enum
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import find_distinct
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
@@ -106,7 +105,7 @@ def _may_run_on_control_planes(tried: TriedNode) -> bool:
         return True
     taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
-    return all(has_taint[number] for number in find_distinct(taint_set).tolist())
+    return all(has_taint[number] for number in np.unique(taint_set).tolist())
 
 
 def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:

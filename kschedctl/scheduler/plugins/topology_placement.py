@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kschedctl.api.arrays import Scores, find_distinct
+import numpy as np
+
+from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import AnyGroup
 from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
@@ -43,7 +45,7 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         required_domain = _find_domain_of_running_pods(group, view, key)
         codes = column.codes[parent.rows]
         placements = []
-        for code in find_distinct(codes[codes >= 0]).tolist():
+        for code in np.unique(codes[codes >= 0]).tolist():
             domain = column.values[code]
             if required_domain in (None, domain):
                 placements.append(GroupPlacement(domain, parent.rows[codes == code]))

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows, find_distinct
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.dry_run_cache import (
     DryRunState,
@@ -177,7 +177,7 @@ class _Trial:
 
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:
         """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""
-        return find_distinct(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
+        return np.unique(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
 
     def find_fitting(self, nodes: Bools, priority: int) -> Bools:
         """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import find_distinct
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.framework.facts import Detail, Fact, LabelDemand, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
@@ -307,7 +306,7 @@ def compute_space_shortfall(volumes: PodVolumes) -> npt.NDArray[np.float64]:
     """
     claim_indices = volumes.not_enough_space
     shares = np.zeros(len(claim_indices))
-    for index in find_distinct(claim_indices[claim_indices != NO_MATCH]).tolist():
+    for index in np.unique(claim_indices[claim_indices != NO_MATCH]).tolist():
         claim = volumes.claims[index]
         largest = np.zeros(len(claim_indices))
         for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
