@@ -117,7 +117,7 @@ class PodTable(Sequence[Pod]):
 
     def get_template(self, row: int) -> Pod:
         """Return the template of the pod at a row."""
-        return self.templates[self.template[row]]
+        return self.templates[int(self.template[row])]
 
     def keys(self) -> list[str]:
         """Return ``namespace/name`` of every pod, in order."""
