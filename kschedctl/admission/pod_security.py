@@ -75,8 +75,8 @@ class CheckedPod:
         """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
-    def get_settings(self, *path: str) -> _Settings:
-        """Return the values of a setting in the security contexts of the pod and its containers."""
+    def get_security_setting(self, *path: str) -> _Settings:
+        """Return the values at a path in the security contexts of the pod and of its containers."""
         of_containers = []
         for container in self.containers:
             value = _get_at(container, "securityContext", *path)
@@ -141,7 +141,7 @@ def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
 
 def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden AppArmor profiles."""
-    pod_profile, container_profiles = pod.get_settings("appArmorProfile", "type")
+    pod_profile, container_profiles = pod.get_security_setting("appArmorProfile", "type")
     forbidden = [(name, value) for name, value in container_profiles if value not in _PROFILES]
     pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
     found_values = {str(value) for _, value in forbidden}
@@ -183,7 +183,7 @@ def _find_added_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[
     """Return the names of containers that add capabilities which are not allowed, and these capabilities."""
     names = []
     found: set[str] = set()
-    for name, added in pod.get_settings("capabilities", "add").of_containers:
+    for name, added in pod.get_security_setting("capabilities", "add").of_containers:
         forbidden = [capability for capability in _get_list(added) if capability not in allowed]
         if forbidden:
             names.append(name)
@@ -248,7 +248,7 @@ def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
 
 def _check_privileged(pod: CheckedPod) -> Iterator[Violation]:
     """Yield privileged containers."""
-    names = [name for name, value in pod.get_settings("privileged").of_containers if value]
+    names = [name for name, value in pod.get_security_setting("privileged").of_containers if value]
     if names:
         yield "privileged", f"{_format_name_list(names)} must not set securityContext.privileged=true"
 
@@ -261,7 +261,7 @@ def _check_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden proc mounts."""
-    mounts = pod.get_settings("procMount").of_containers
+    mounts = pod.get_security_setting("procMount").of_containers
     forbidden = [(name, str(value)) for name, value in mounts if value != "Default"]
     if forbidden:
         values = _quote_all(sorted({value for _, value in forbidden}))
@@ -273,7 +273,7 @@ def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden SELinux options."""
-    pod_options, container_options = pod.get_settings("seLinuxOptions")
+    pod_options, container_options = pod.get_security_setting("seLinuxOptions")
     allowed = set(SELINUX_TYPES)
     if pod.minor >= CONTAINER_ENGINE_SINCE:
         allowed.add(CONTAINER_ENGINE_TYPE)
@@ -319,7 +319,7 @@ def _is_safe_seccomp(profile: str) -> bool:
 
 def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
     """Yield forbidden seccomp profiles in fields of the pod and its containers."""
-    pod_profile, container_profiles = pod.get_settings("seccompProfile", "type")
+    pod_profile, container_profiles = pod.get_security_setting("seccompProfile", "type")
     forbidden = [(name, str(value)) for name, value in container_profiles if value not in _PROFILES]
     pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
     setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
@@ -342,7 +342,7 @@ def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_host_process(pod: CheckedPod) -> Iterator[Violation]:
     """Yield Windows HostProcess containers."""
-    pod_value, container_values = pod.get_settings("windowsOptions", "hostProcess")
+    pod_value, container_values = pod.get_security_setting("windowsOptions", "hostProcess")
     setters = _describe_setters(bool(pod_value), [name for name, value in container_values if value])
     if setters:
         yield "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
@@ -407,7 +407,7 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
     """Yield containers that do not require a user other than root."""
     if pod.in_user_namespace:
         return
-    pod_value, container_values = pod.get_settings("runAsNonRoot")
+    pod_value, container_values = pod.get_security_setting("runAsNonRoot")
     setters = _describe_setters(pod_value is False, [name for name, value in container_values if value is False])
     unset = [name for name in _get_names(pod.containers) if name not in dict(container_values)]
     if setters:
@@ -420,7 +420,7 @@ def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
     """Yield containers whose runAsUser is root."""
     if pod.in_user_namespace:
         return
-    pod_value, container_values = pod.get_settings("runAsUser")
+    pod_value, container_values = pod.get_security_setting("runAsUser")
     setters = _describe_setters(pod_value == 0, [name for name, value in container_values if value == 0])
     if setters:
         yield "runAsUser=0", f"{setters} must not set runAsUser=0"
@@ -431,8 +431,8 @@ def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
     if pod.is_windows:
         return
     forbidden = list(_check_seccomp_fields(pod))
-    pod_profile = pod.get_settings("seccompProfile", "type").of_pod
-    containers_with_profile = dict(pod.get_settings("seccompProfile").of_containers)
+    pod_profile = pod.get_security_setting("seccompProfile", "type").of_pod
+    containers_with_profile = dict(pod.get_security_setting("seccompProfile").of_containers)
     unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
     if forbidden:
         yield from forbidden

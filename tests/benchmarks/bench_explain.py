@@ -12,22 +12,13 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from peak_memory import print_peak_memory
 
 PLAIN, SPREAD = "bench/pending-plain", "bench/pending-spread-affinity"
-FROM_SNAPSHOT = {
-    "a pod that fits": ("explain", PLAIN),
-    "fixes of a pod": ("explain", "bench/pending-cpu"),
-    "explain -A": ("explain", "-A"),
-    "remedies -A": ("remedies", "-A"),
-}
-"""Questions as users ask them, with the search for fixes, which are answered from a snapshot."""
 JSON_LOAD = "import glob, json, sys; kept = [json.load(open(p)) for p in sorted(glob.glob(sys.argv[1] + '/*.json'))]"
 READ = "import sys; from kschedctl.sources.read import read; read(sys.argv[1:])"
 SNAPSHOT = (
@@ -47,9 +38,6 @@ for key in ({PLAIN!r}, {SPREAD!r}):
         print(f"  one cycle, {{key}}, {{run}}: {{1000 * (time.perf_counter() - start):.1f}} ms", flush=True)
 """
 
-EXIT_CODES = (0, 1, 5)
-"""The exit codes of an answer: it schedules, it does not, or the answer is undecided."""
-
 
 class Usage(NamedTuple):
     """Of a whole process: seconds on the clock, seconds of processors, MiB at the peak."""
@@ -65,14 +53,14 @@ def run_python(arguments: Sequence[str], show: bool = False) -> Usage:
     process = subprocess.Popen([sys.executable, *arguments], stdout=None if show else subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
-    if os.waitstatus_to_exitcode(status) not in EXIT_CODES:
+    if os.waitstatus_to_exitcode(status) not in (0, 1):
         raise RuntimeError(f"failed: python {arguments}")
     return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def print_usage(name: str, usage: Usage, base: Usage | None = None) -> None:
     """Print a line about a run, with its difference to a base run if there is one."""
-    line = f"{name:26}{usage.wall:8.2f} s {usage.cpu:8.2f} s cpu {usage.memory:8.0f} MiB"
+    line = f"{name:24}{usage.wall:8.2f} s {usage.cpu:8.2f} s cpu {usage.memory:8.0f} MiB"
     if base is not None:
         line += f"   {usage.wall / base.wall:6.1%} of the time, {usage.memory / base.memory:6.1%} of the memory"
     print(line, flush=True)
@@ -97,12 +85,6 @@ def main() -> None:
     print_usage("read", run_repeatedly(["-c", READ, folder], runs), base)
     print_usage("read and snapshot", run_repeatedly(["-c", SNAPSHOT, folder], runs), base)
     print_usage("explain", run_repeatedly(explain, runs), base)
-    with tempfile.TemporaryDirectory() as temporary:
-        saved = str(Path(temporary, "cluster.ksnap"))
-        run_python(["-m", "kschedctl", "snapshot", "save", "-f", folder, "-o", saved])
-        for title, question in FROM_SNAPSHOT.items():
-            command = ["-m", "kschedctl", *question, "--snapshot", saved]
-            print_usage(f"{title}, snapshot", run_repeatedly(command, runs), base)
     run_python(["-c", ENGINE, folder], show=True)
     nothing = run_repeatedly(["-c", "pass"], 5)
     print_usage("python -c pass", nothing)

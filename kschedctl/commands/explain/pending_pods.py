@@ -92,7 +92,7 @@ def report_pending(
 
 
 def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
-    """Add the objects that wait before kube-scheduler sees their pods, and let them decide the verdict, too."""
+    """Return the report with objects that wait before kube-scheduler sees their pods. They affect the verdict, too."""
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
     has_pending_pods = any(group.verdict not in FINE for group in report.groups) and not report.undecided

@@ -109,7 +109,7 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
         victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
         details=tuple(
-            _report_victim(position, position in candidate.violating, view) for position in candidate.victims
+            _build_victim_report(position, position in candidate.violating, view) for position in candidate.victims
         ),
         ties=tuple(_iter_victim_ties(candidate, view)),
     )
@@ -135,8 +135,8 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
             yield tuple(pods.objects.get_key(position) for position in equal_pods)
 
 
-def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:
-    """Report on a victim. If its eviction violates PodDisruptionBudgets, they are named."""
+def _build_victim_report(position: Position, violating: bool, view: Fork) -> VictimReport:
+    """Build the report on a victim, with the PodDisruptionBudgets that its eviction violates."""
     table = view.pods.objects.table  # building the Pod itself would take longer
     row = int(view.pods.objects.rows[position])
     owner = find_controller(table.get_template(row).metadata)

@@ -196,7 +196,7 @@ class _Sizing:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
             cluster_with_nodes = sets.build_cluster(self._one_per_zone, cluster=cluster_of_unplaceable)
-            self._exclude_pods(unplaceable, explain_unplaced(cluster_with_nodes))
+            self._remove_from_cluster(unplaceable, explain_unplaced(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
         """Propose sets, grow them until they take all pods, and make them cheaper.
@@ -301,8 +301,8 @@ class _Sizing:
         self.interrupted = results.interrupted
         return results.completed
 
-    def _exclude_pods(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
-        """Remove pods that get no node from the cluster, and record kube-scheduler's messages."""
+    def _remove_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
+        """Remove pods that fit on no node from the cluster, and record kube-scheduler's messages about them."""
         self.homeless |= {key: messages[key] for key in messages if key in keys}
         remaining_pods = (pod for pod in self.cluster.pods if pod.key not in keys)
         self.cluster = replace(self.cluster, pods=PodTable.from_pods(remaining_pods))

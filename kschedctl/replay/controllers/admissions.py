@@ -444,7 +444,7 @@ class Admissions:
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
-        skipped = self._find_skipped_plugins(owner.namespace, written=owner in self._written)
+        skipped = self._find_undecidable_plugins(owner.namespace, written=owner in self._written)
         names_by_kind = {owner.kind: owner.name}
         if owner.kind == "Deployment":
             names_by_kind["ReplicaSet"] = f"{owner.name}-*"
@@ -458,8 +458,8 @@ class Admissions:
             self._quotas.charge(request, 1)
         return ()
 
-    def _find_skipped_plugins(self, namespace: str, *, written: bool) -> set[str]:
-        """Return the admission plugins that depend on something unknown.
+    def _find_undecidable_plugins(self, namespace: str, *, written: bool) -> set[str]:
+        """Return the admission plugins whose decision depends on something unknown, so that they are skipped.
 
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
@@ -499,7 +499,7 @@ class Admissions:
 
         Plugins that depend on something unknown are skipped. `quotas` overrides the current ones.
         """
-        skipped = self._find_skipped_plugins(create_request.namespace, written=create_request.in_full)
+        skipped = self._find_undecidable_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
             skipped.update(
                 iter_undecidable_plugins_for_pod(
