@@ -100,7 +100,7 @@ def build_summary(document: Document, style: Style) -> Summary:
 def _iter_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, the first fix with its commands, and the rest.
+    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
@@ -109,6 +109,10 @@ def _iter_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
+    elif summary.doubts:
+        yield BriefText(f"with limits: {'; '.join(summary.doubts)}", 2)
+    for warning in summary.warnings[:MAX_WARNINGS]:
+        yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     if summary.fixes:
@@ -140,6 +144,8 @@ def _describe_fix(fix: ShortFix) -> str:
 
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
+MAX_WARNINGS = 3
+"""Number of warnings that are shown."""
 MAX_COMMAND_LENGTH = 100
 """Longest command that is shown."""
 
@@ -171,7 +177,7 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
         return
     first = summary.causes[0]
     introduction = first.conflict
-    if not introduction and not headline.startswith(first.plain or first.reason):
+    if not introduction and f": {first.plain or first.reason}" not in summary.headline:
         introduction = headline
     if introduction:
         yield BriefText(introduction, 3)

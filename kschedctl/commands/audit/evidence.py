@@ -33,7 +33,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.plots.plot import build_bar_plot
-from kschedctl.render.sections import describe_message
+from kschedctl.render.sections import build_why_cell, describe_message
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, keep_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import NO_POOL, EvictionFate
@@ -339,7 +339,7 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *build_struct_table(report.stranded, style),
         *typical_pods,
         *_build_trial_drains(report, style),
-        *build_struct_table(report.kept, style, limit=MAX_ROWS),
+        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node.why, style)}, limit=MAX_ROWS),
     )
 
 
