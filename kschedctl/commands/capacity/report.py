@@ -148,19 +148,20 @@ class Capacity(Report, frozen=True):
         return replace(
             summary,
             pods=shapes,
-            warnings=tuple(self._iter_warnings()),
+            warnings=tuple(dict.fromkeys(self._iter_warnings())),
             figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]},
         )
 
     def _iter_warnings(self) -> Iterator[str]:
         """Yield what holds the number of pods down besides the nodes, and which pods are ahead in the queue."""
         for shape in self.shapes:
+            subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.most < shape.fits or shape.limited:
-                yield from filter(None, (shape.ends_first, shape.quota_sentence))
+                yield from (f"{subject}{text}" for text in (shape.ends_first, shape.quota_sentence) if text)
             if shape.ahead:
                 yield shape.sentence_about_pods_ahead
             if shape.evicts:
-                yield shape.eviction_sentence
+                yield f"{subject}{shape.eviction_sentence}"
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each shape and each node that takes pods of it."""

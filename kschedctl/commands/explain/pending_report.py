@@ -51,8 +51,11 @@ class PendingGroup(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """The group as it appears in a summary. A single pod has its own figures."""
-        workload = self.workloads[0] if self.workloads else ""
+        """The group as it appears in a summary.
+
+        A single pod has its own figures. The workload is named if all pods belong to the same one.
+        """
+        workload = self.workloads[0] if len(self.workloads) == 1 else ""
         reason = self.members[0].headline if len(self.members) == 1 else describe_shared_reason(self.cause)
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 

@@ -304,4 +304,4 @@ def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> s
             comparisons.append(f"{requested} of {available} {unit}")
     if not comparisons:
         return ""
-    return f"requested, of the most that one NUMA node has: {', '.join(comparisons)}"
+    return f"requested, compared with the most that one NUMA node has free: {', '.join(comparisons)}"
