@@ -71,9 +71,8 @@ class Supposed:
 
     def apply_to(self, target: TargetPod) -> TargetPod:
         """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
-        return apply_suppositions(
-            target._replace(pod=change_priority(target, self.priority, self.priority_class)), " ".join(self.words)
-        )
+        target = target._replace(pod=change_priority(target, self.priority, self.priority_class))
+        return apply_suppositions(target, " ".join(self.words))
 
 
 EXAMPLES = (
@@ -243,6 +242,7 @@ class _Question(msgspec.Struct, frozen=True):
         from kschedctl.commands.explain.one_pod import combine_explanations  # noqa: PLC0415 - not for a summary of no pods
 
         explanations = combine_explanations([report]) if isinstance(report, Explanation) else report
+        # If some pod certainly does not fit, the answer is clear whatever happens to the waiting objects
         certainly_not_fine = not is_everything_fine(report) and not report.undecided
         undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
@@ -267,7 +267,10 @@ class _Question(msgspec.Struct, frozen=True):
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """Return the commands to suggest, keyed by pod or workload; none for an explanation with assumptions."""
+        """Return the commands to suggest, keyed by pod or workload.
+
+        An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
+        """
         options = [*self.scope.to_arguments(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.to_arguments()
         if isinstance(report, PendingPods):
@@ -301,7 +304,8 @@ def _choose_next_command(report: Explanation) -> str:
 def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
     """Return commands that explain each group's first pod and each workload whose pods could not be created.
 
-    If nothing is pending in the scope but something is elsewhere, the command covers all namespaces.
+    The command under the key "" is the one to suggest first. If nothing is pending in the scope but something is
+    elsewhere, it covers all namespaces.
     """
     options = list(options)
     workloads = {
