@@ -34,10 +34,10 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
     expand_pod_groups,
     find_new_resources,
-    report_named_elsewhere,
+    report_named_waiting_objects,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import add_growth, report_pending
+from kschedctl.commands.explain.pending_pods import add_node_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.watching import watch_cluster
@@ -191,7 +191,7 @@ class _Question(msgspec.Struct, frozen=True):
         # Named on the command line
         if self.pods:
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
-            if waiting_elsewhere := report_named_elsewhere(
+            if waiting_elsewhere := report_named_waiting_objects(
                 inquiry, words, self.scope, self.source, now, remedies=self.remedies
             ):
                 return waiting_elsewhere
@@ -263,7 +263,7 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return add_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
+            return add_node_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:

@@ -14,7 +14,7 @@ from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
-from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_group
+from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_pod_group_with_tree
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
@@ -113,7 +113,7 @@ def _report_cycle_with_group(
     """
     cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
     pod_report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-    group = report_group(scheduler, framework, info.pod) or report_gang(scheduler, framework, info.pod)
+    group = report_pod_group_with_tree(scheduler, framework, info.pod) or report_gang(scheduler, framework, info.pod)
     report = add_group_report(pod_report, group)
     unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework), *iter_order_doubts(group))
     return _add_gang_doubts(_add_unknowns(report, unknowns))

@@ -23,7 +23,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_pods import explain_some_in_full
+from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
@@ -289,7 +289,7 @@ def _explain_unplaced(
     if not kinds:
         return ()
     unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
+    return explain_pods_by_node(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 
 class CarriedOutChanges(NamedTuple):

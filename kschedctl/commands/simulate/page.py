@@ -132,7 +132,7 @@ def _format_counts(values: Mapping[str, int]) -> str:
 
 def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
     """Build a matrix of nodes and plugins for each kind of unplaced pod, for the HTML form."""
-    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only HTML has them
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only HTML has them
 
     title = "Nodes and plugins, for each pod that is not scheduled"
-    return build_matrices_of_some(report.explained, report.unplaced, title=title, elsewhere="")
+    return build_matrices_of_explained(report.explained, report.unplaced, title=title, elsewhere="")

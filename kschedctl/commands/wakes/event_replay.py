@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.gang import TriedGang, place_gang
 from kschedctl.commands.explain.one_pod import PodReference, find_pod
-from kschedctl.commands.explain.pod_group import PLACED, report_group
+from kschedctl.commands.explain.pod_group import PLACED, report_pod_group_with_tree
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
 from kschedctl.commands.wakes.report import EventReport, Wakes
@@ -264,8 +264,8 @@ def _choose_queue(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrate
     """
     if strategy is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
-    was_tried = rejected.attempt.cycle is not None
-    queue = BACKOFF if was_tried and strategy is QueueingStrategy.AFTER_BACKOFF else ACTIVE
+    was_rejected = rejected.attempt.cycle is not None
+    queue = BACKOFF if was_rejected and strategy is QueueingStrategy.AFTER_BACKOFF else ACTIVE
     if queue == BACKOFF and not rejected.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
         return queue
     gating_plugin, _ = find_gating_plugin(rejected.framework, info, view, rejected.attempt.gating_plugin)
@@ -315,7 +315,7 @@ def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: T
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
         return cache.groups[key]
-    report = report_group(scheduler, framework, pod)
+    report = report_pod_group_with_tree(scheduler, framework, pod)
     if report is not None and key is not None and is_stored:
         cache.groups[key] = report
     return report
