@@ -97,7 +97,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     Otherwise they cannot make the answer worse, and webhooks and policies are just mentioned in `not_replayed`.
     """
     namespaces = (target.pod.metadata.namespace,)
-    # Whether admission of the target's namespace is known to be replayed; if that is not known, no namespace is listed
+    # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:

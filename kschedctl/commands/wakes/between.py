@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Find the changes between two schedulers' clusters, and count the changes that the scheduler does not watch."""
+        """Find the changes between two schedulers' clusters, and count the changes that no event handler watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
