@@ -116,7 +116,7 @@ class AutoscalerLoop:
         return self.snapshot.universe.pods.index
 
     def get_pod(self, position: Position) -> Pod:
-        """Return the pod at a position of the snapshot's pod table. Pods are cached, because they are built on access."""
+        """Return the pod at a position of the snapshot's pod table. Pods are built on access, and then cached."""
         if position not in self._pod_cache:
             self._pod_cache[position] = self.snapshot.universe.pods.objects[position]
         return self._pod_cache[position]

@@ -104,7 +104,7 @@ class _GroupVerdicts:
         return PoolVerdict(group.id, False, figures or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict of a group that may not grow, with the reason and whether its new node would accept the pod.
+        """Build the verdict of a group that may not grow, with the reason and if its new node would accept the pod.
 
         ``figures`` describe the new node's rejection of the pod, or are None if the node would accept it.
         """
@@ -138,9 +138,8 @@ def _find_last_scale_up_event(cluster: Cluster, pod: Pod, message: str) -> Autos
     if not pod_events:
         return None
     last = max(pod_events, key=get_last_time)
-    return AutoscalerSaid(
-        last.message, get_last_time(last), split_event_reasons(last.message) == split_event_reasons(message)
-    )
+    agrees = split_event_reasons(last.message) == split_event_reasons(message)
+    return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
 def split_event_reasons(message: str) -> frozenset[frozenset[str]]:

@@ -130,7 +130,7 @@ def _add_node_pool(
         report,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
-        node_class=classes.describe_class(pool),
+        node_class=classes.describe_node_class(pool),
         disruption=f"{policy}, {allowed} may be disrupted now",
     )
 
