@@ -122,7 +122,7 @@ class AppliedOverlays:
     def _conflicts_with_applied_overlay(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
-        """Return whether the last overlay that was applied has this weight and sets one of the same prices or resources."""
+        """Return whether the overlay that was applied last has this weight and sets one of these prices or resources."""
         change = self._changes.get(pool_type)
         if change is None:
             return False
