@@ -318,7 +318,7 @@ class QueueSnapshot:
 
     def fits_topology(self, usage: WorkloadUsage) -> bool:
         """Return whether there is room in the topology for an additional usage."""
-        return all(self.topologies[flavor].fits(domains) for flavor, domains in usage.topology.items())
+        return all(self.topologies[flavor].has_room_for(domains) for flavor, domains in usage.topology.items())
 
 
 @dataclass(slots=True)

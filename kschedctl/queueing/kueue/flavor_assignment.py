@@ -337,7 +337,7 @@ class FlavorAssigner:
         topology = self.queue.topologies.get(name)
         if topology is None:
             return f'Flavor "{name}" information missing in TAS cache'
-        if pod_set.topology_request is None or not topology.has_level(pod_set.topology_request):
+        if pod_set.topology_request is None or not topology.has_requested_levels(pod_set.topology_request):
             return f'Flavor "{name}" does not contain the requested level'
         return ""
 

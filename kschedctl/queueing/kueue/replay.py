@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.quota_tree import QuotaNode
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_tree
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
@@ -317,10 +317,10 @@ class _Topologies:
         for name, flavor in self._flavors.items():
             if flavor.spec.topology_name in topologies:
                 topology = topologies[flavor.spec.topology_name]
-                self._trees[name] = build_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
+                self._trees[name] = build_topology_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
             outside = PodsOutside(cluster.pods)
-            self._free = {name: outside.subtract_from(tree) for name, tree in self._trees.items()}
+            self._free = {name: outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
         """Return the topology of each flavor, with the room that the Workloads of the ClusterQueues take."""
