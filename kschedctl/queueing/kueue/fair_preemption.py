@@ -38,7 +38,7 @@ def find_fair_targets(
     candidates = _find_candidates(preemptor, request)
     if not candidates:
         return []
-    candidates.sort(key=lambda info: preemptor.get_order(info, request.queue.name))
+    candidates.sort(key=lambda info: preemptor.build_candidate_key(info, request.queue.name))
 
     # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
@@ -49,10 +49,10 @@ def find_fair_targets(
     request.queue.remove_usage(request.usage)
 
     if not has_fit:
-        preemptor.restore(request, search.targets)
+        preemptor.restore_targets(request, search.targets)
         return []
-    targets = preemptor.fill_back(request, search.targets, allows_borrowing=True)
-    preemptor.restore(request, targets)
+    targets = preemptor.fill_back_targets(request, search.targets, allows_borrowing=True)
+    preemptor.restore_targets(request, targets)
     return targets
 
 
@@ -89,12 +89,12 @@ class _FairSearch:
     def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
         """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
         snapshot = self._preemptor.snapshot
-        self._preemptor.remove(self._request, info)
+        self._preemptor.remove_workload(self._request, info)
         self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
 
         # The request is already counted, and must not be counted twice when its fit is checked
         self._request.queue.remove_usage(self._request.usage)
-        has_fit = self._preemptor.fits(self._request, allows_borrowing=True)
+        has_fit = self._preemptor.fits_request(self._request, allows_borrowing=True)
         self._request.queue.add_usage(self._request.usage)
         return has_fit
 
@@ -306,7 +306,7 @@ class _QueueOrder:
 
     def _get_first_candidate_order(self, queue: QueueSnapshot) -> tuple[bool, bool, int, int, str]:
         """Return the key by which the first candidate of a queue is sorted among candidates for preemption."""
-        return self._preemptor.get_order(self._candidates[queue.name][0], self._queue.name)
+        return self._preemptor.build_candidate_key(self._candidates[queue.name][0], self._queue.name)
 
     def _find_cohort_with_highest_share(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
         """Return the child cohort with the highest share, and its share. Among equal shares the last child wins.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.quantity import parse
 from kschedctl.api.queueing import FairSharing
-from kschedctl.queueing.kueue.amounts import FlavorResource, add, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, add_amounts, subtract_amounts
 from kschedctl.queueing.kueue.quota_tree import QuotaNode
 
 _DEFAULT_WEIGHT = 1.0
@@ -60,9 +60,9 @@ def compute_share(node: QuotaNode) -> DominantShare:
     borrowed_by_resource: dict[str, int] = {}
     borrowed_keys = []
     for key, quota in node.subtree_quota.items():
-        borrowed = subtract(node.get_usage(key), quota)
+        borrowed = subtract_amounts(node.get_usage(key), quota)
         if borrowed > 0:
-            borrowed_by_resource[key.resource] = add(borrowed_by_resource.get(key.resource, 0), borrowed)
+            borrowed_by_resource[key.resource] = add_amounts(borrowed_by_resource.get(key.resource, 0), borrowed)
             borrowed_keys.append(key)
     if not borrowed_keys:
         return DominantShare(weight=node.weight)
@@ -84,7 +84,7 @@ def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
     capacity_by_resource: dict[str, int] = {}
     for key in node.root.subtree_quota:
         sum_of_others = capacity_by_resource.get(key.resource, 0)
-        capacity_by_resource[key.resource] = add(sum_of_others, node.compute_capacity(key))
+        capacity_by_resource[key.resource] = add_amounts(sum_of_others, node.compute_capacity(key))
     return capacity_by_resource
 
 

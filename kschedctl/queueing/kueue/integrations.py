@@ -154,7 +154,7 @@ class WorkloadBuilder:
     def build_workload_spec(
         self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
     ) -> KueueWorkloadSpec:
-        """Build the spec of a Workload. ``metadata`` is the job's metadata, with a label that may name a priority class.
+        """Build the spec of a Workload. ``metadata`` is that of the job, with a label that may name a priority class.
 
         ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises
         InputError if a priority class does not exist.

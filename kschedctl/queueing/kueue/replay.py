@@ -15,7 +15,7 @@ from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, format_units, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subtract_amounts
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
@@ -458,16 +458,16 @@ def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
 
 def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as quantities."""
-    return {resource: format_units(resource, amount) for resource, amount in sorted(amounts.items())}
+    return {resource: format_amount(resource, amount) for resource, amount in sorted(amounts.items())}
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
     """Return how much of a resource a ClusterQueue uses, and how much more this is than its nominal quota."""
     used = queue.node.get_usage(key)
-    usage = {"total": format_units(key.resource, used)}
-    borrowed = subtract(used, queue.node.get_quota(key).nominal)
+    usage = {"total": format_amount(key.resource, used)}
+    borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)
     if queue.node.parent is not None and borrowed > 0:
-        usage["borrowed"] = format_units(key.resource, borrowed)
+        usage["borrowed"] = format_amount(key.resource, borrowed)
     return usage
 
 

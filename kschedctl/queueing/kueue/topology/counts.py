@@ -61,7 +61,7 @@ class DomainCapacities:
     ) -> None:
         """Compute the counts of the levels from the lowest up to ``top_level`` from the pods of the lowest level.
 
-        Slices are counted at ``slice_level`` and above. ``inner_sizes`` are the sizes of slices within slices, by level.
+        Slices are counted at ``slice_level`` and above. ``inner_sizes`` has the sizes of slices within slices by level.
         """
         lowest = len(self.tree.levels) - 1
         if lowest == slice_level:
