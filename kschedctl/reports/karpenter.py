@@ -177,7 +177,6 @@ class Provisioning(Report, frozen=True):
     """NodePool -> why its node class is not ready or was not read. Its zones, pod limit and disk are then not known."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Provisioning"
 
     @property
@@ -303,7 +302,6 @@ class Disruption(Report, frozen=True):
     """The fate of each node that Karpenter manages."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Disruption"
 
     @property
