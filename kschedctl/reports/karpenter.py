@@ -187,7 +187,10 @@ class Provisioning(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of new nodes, of pods for which they are launched, and of pods that get none of them."""
-        pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
+        pod_count = len(self.pending) + len({event.name for event in self.rejected})
+        if not pod_count:
+            return ("No pending pods: Karpenter would launch no node", "", "")
+        pods = counted(pod_count, "pending pod")
         node_count = len(self.new_node_claims)
         if not node_count:
             return ("Karpenter would launch no node", f"for {pods}", "")
