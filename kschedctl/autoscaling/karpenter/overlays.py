@@ -122,7 +122,7 @@ class AppliedOverlays:
     def _conflicts_with_applied_overlay(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
-        """Return whether the overlay that was applied last has this weight and sets one of these prices or resources."""
+        """Return whether the last overlay that set one of these prices or resources has the same weight."""
         change = self._changes.get(pool_type)
         if change is None:
             return False
