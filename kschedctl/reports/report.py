@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.summary import MOST_COMMANDS, Summary
 from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.counts import counted
@@ -47,7 +47,7 @@ def _render(report: Report, form: str) -> object:
     return render(report, style)
 
 
-class Report(Document, frozen=True):
+class Report(RootDocument, frozen=True):
     """A document that answers a question."""
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -160,7 +160,6 @@ class Answers(Report, frozen=True):
     """The number of clusters that were named."""
     interrupted: bool = False
     """Whether the user interrupted the command, so that the remaining clusters are missing."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Answers"
 
     @property

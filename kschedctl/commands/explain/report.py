@@ -488,7 +488,6 @@ class Explanation(_ExtenderPart, frozen=True):
     """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
     @property
@@ -596,7 +595,6 @@ class Explanations(Report, frozen=True):
     """Whether the answer that all pods are fine depends on what was not read."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:

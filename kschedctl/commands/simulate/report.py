@@ -95,7 +95,6 @@ class SimulationReport(Report, frozen=True):
     """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
     """The fate of the evicted pods, None if there are none or the run was interrupted."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
     def build_first_line(self) -> tuple[str, ...]:
