@@ -78,7 +78,7 @@ def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[
     """Return the Workload's ClusterQueue after the last cycle and the Workload's requests, or None without a queue."""
     queues = trial.replay.queues
     workload = queues.store.workloads[trials.key]
-    name, exists = queues.find_queue_name(workload)
+    name, exists = queues.find_cluster_queue_name(workload)
     if not exists:
         return None
     return trial.replay.cache.queues[name], queues.get_workload_info(workload)

@@ -201,7 +201,7 @@ class AdmissionScheduler:
             if not self._queues.cache.is_active(name):
                 continue
             queue = self._queues.pending[name]
-            info = queue.pop()
+            info = queue.pop_next()
             if info is not None:
                 heads.append(_Head(replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
         return heads
@@ -546,7 +546,7 @@ class AdmissionScheduler:
             )
             condition = WorkloadCondition(True, target.reason, message, self._now)
             evicted = evict(victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now)
-            self._store.patch(evicted)
+            self._store.patch_status(evicted)
             self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
             priorities = (
                 f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
@@ -581,21 +581,21 @@ class AdmissionScheduler:
         if workload.is_admitted:
             message = f"Admitted by ClusterQueue {queue.name}, wait time since reservation was 0s"
             self._record(workload, NORMAL, "Admitted", message)
-        self._store.patch(workload)
+        self._store.patch_status(workload)
 
     def _requeue(self, entry: _Entry) -> None:
         """Put an entry back into its queue, and write why it waits. Upstream: requeueAndUpdate."""
         if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key
-        added = self._queues.requeue(entry.info, entry.requeue_reason, entry.quota_reason)
+        added = self._queues.requeue_workload(entry.info, entry.requeue_reason, entry.quota_reason)
         self._result.requeued[key] = Requeued(entry.requeue_reason, added, entry.status)
         workload = self._store.workloads[key]
         reason = entry.quota_reason if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
         info = self._queues.get_workload_info(workload)
         workload = release_quota(workload, reason, entry.message, self._gates, self._now)
         requests = {pod_set.name: pod_set.requests for pod_set in info.pod_sets}
-        self._store.patch(replace(workload, resource_requests=requests))
+        self._store.patch_status(replace(workload, resource_requests=requests))
         self._record(workload, WARNING, reason, entry.message)
 
     def _record(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:

@@ -66,11 +66,11 @@ class WorkloadController:
         for key in sorted(self._store.workloads):
             workload = self._store.workloads[key]
             self._seen[key] = workload
-            self._queues.assign_queue(workload)
+            self._queues.record_cluster_queue(workload)
             if workload.is_finished:
                 continue
             if workload.is_admissible:
-                self._queues.add_or_update(workload)
+                self._queues.queue_workload(workload)
             else:
                 self._queues.cache.update_workload(self._queues.get_workload_info(workload))
         self._store.changed.update(self._store.workloads)
@@ -132,20 +132,20 @@ class WorkloadController:
             return
         self._seen[key] = new
         if new.is_finished or not new.active:
-            self._queues.remove(key)
+            self._queues.remove_workload(key)
             self._queues.cache.remove_workload(key)
-            self._queues.note_release(key)
+            self._queues.record_release(key)
         elif not new.has_quota:
             if old.has_quota:
                 self._queues.cache.remove_workload(key)
-                self._queues.note_release(key)
+                self._queues.record_release(key)
             if new.is_on_hold:
-                self._queues.remove(key)
+                self._queues.remove_workload(key)
             else:
-                self._queues.add_or_update(new)
+                self._queues.queue_workload(new)
         else:
             if not old.has_quota:
-                self._queues.remove(key)
+                self._queues.remove_workload(key)
             self._queues.cache.update_workload(self._queues.get_workload_info(new))
 
     def _stop_job(self, key: str) -> None:
@@ -161,7 +161,7 @@ class WorkloadController:
         condition = WorkloadCondition(is_requeued, evicted.reason, evicted.message, self._now)
         workload = workload.with_condition(ConditionType.REQUEUED, condition)
         reason = _PENDING_EVALUATION if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
-        self._store.patch(release_quota(workload, reason, evicted.message, self._gates, self._now))
+        self._store.patch_status(release_quota(workload, reason, evicted.message, self._gates, self._now))
 
     def _reconcile(self, key: str) -> None:
         """Bring a Workload's status in line with its queues and checks. Upstream: Reconcile."""
@@ -170,12 +170,12 @@ class WorkloadController:
         if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
             message = "The workload's owner no longer exists"
             condition = WorkloadCondition(True, "OwnerNotFound", message, self._now)
-            workload = self._store.patch(workload.with_condition(ConditionType.FINISHED, condition))
+            workload = self._store.patch_status(workload.with_condition(ConditionType.FINISHED, condition))
         if workload.is_finished:
             return
         if workload.active:
             if workload.has(ConditionType.DEACTIVATION_TARGET):
-                self._store.replace(replace(workload, active=False))
+                self._store.replace_workload(replace(workload, active=False))
                 return
             if self._end_backoff(workload):
                 return
@@ -185,7 +185,7 @@ class WorkloadController:
         local_queue = self._queues.find_local_queue(workload)
         if self._restart(workload, local_queue):
             return
-        name, exists = self._queues.find_queue_name(workload)
+        name, exists = self._queues.find_cluster_queue_name(workload)
         cluster_queue = self._cluster_queues[name] if exists else None
         if cluster_queue is not None and self._sync_checks(workload, name):
             return
@@ -208,7 +208,7 @@ class WorkloadController:
             condition = WorkloadCondition(True, "BackoffFinished", "The workload backoff was finished", self._now)
         else:
             return False
-        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
     def _deactivate(self, workload: WorkloadState) -> None:
@@ -222,7 +222,7 @@ class WorkloadController:
 
     def _evict(self, workload: WorkloadState, reason: str, message: str) -> None:
         """Evict a Workload, with an Event if it has quota."""
-        self._store.patch(evict(workload, reason, message, self._now))
+        self._store.patch_status(evict(workload, reason, message, self._now))
         if workload.admission is not None:
             self._record(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
@@ -231,7 +231,7 @@ class WorkloadController:
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
             return False
-        name, exists = self._queues.find_queue_name(workload)
+        name, exists = self._queues.find_cluster_queue_name(workload)
         is_local_running = local_queue is not None and not is_stopped(local_queue.spec.stop_policy)
         if requeued.reason == _LOCAL_QUEUE_STOPPED and is_local_running:
             reason, message = "LocalQueueRestarted", "The LocalQueue was restarted after being stopped"
@@ -244,7 +244,7 @@ class WorkloadController:
         else:
             return False
         condition = WorkloadCondition(True, reason, message, self._now)
-        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
     def _sync_checks(self, workload: WorkloadState, name: str) -> bool:
@@ -268,7 +268,7 @@ class WorkloadController:
                 checks = {check: state for check, state in checks.items() if check in required}
         if checks == workload.checks:
             return False
-        self._store.replace(replace(workload, checks=dict(sorted(checks.items()))))
+        self._store.replace_workload(replace(workload, checks=dict(sorted(checks.items()))))
         return True
 
     def _sync_conditions(
@@ -283,7 +283,7 @@ class WorkloadController:
         updated = sync_admitted(updated, self._gates, self._now)
         if updated == workload:
             return workload
-        updated = self._store.patch(updated)
+        updated = self._store.patch_status(updated)
         if updated.is_admitted and updated.admission is not None:
             reserved = updated.conditions[ConditionType.QUOTA_RESERVED]
             waited = (self._now - reserved.since) / _SECOND
@@ -402,7 +402,7 @@ class WorkloadController:
         """Take the reservation from a Workload that is not admitted."""
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
             reason = _INADMISSIBLE
-        self._store.patch(release_quota(workload, reason, message, self._gates, self._now))
+        self._store.patch_status(release_quota(workload, reason, message, self._gates, self._now))
 
     def _evict_by_checks(self, workload: WorkloadState) -> bool:
         """Deactivate or evict a Workload by its admission checks. Return whether it changed.
@@ -414,7 +414,7 @@ class WorkloadController:
         if workload.has_check_in(REJECTED):
             message = _describe_checks(workload, REJECTED)
             condition = WorkloadCondition(True, ADMISSION_CHECK, message, self._now)
-            self._store.patch(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
+            self._store.patch_status(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
             self._record(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
             return True
         self._evict(workload, ADMISSION_CHECK, f"Evicted due to {_describe_checks(workload, RETRY)}")
