@@ -12,7 +12,7 @@ from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
@@ -49,7 +49,7 @@ def check_fixes_in_queue(
         # Beyond `count`, only a working fix is of interest
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
-    return sort_holding_first(fixes)[:count]
+    return move_holding_fixes_forward(fixes)[:count]
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
