@@ -273,7 +273,6 @@ class QueueRun(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "QueueRun"
 
     def build_first_line(self) -> tuple[str, ...]:

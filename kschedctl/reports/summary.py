@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.text.counts import counted
 
 MOST_BYTES = 12_000
@@ -110,7 +110,7 @@ class ShortPods(Document, frozen=True):
     why: str
 
 
-class Summary(Document, frozen=True):
+class Summary(RootDocument, frozen=True):
     """The decisive facts of an answer."""
 
     summarizes: str
@@ -146,7 +146,6 @@ class Summary(Document, frozen=True):
     """Command lines to continue with."""
     left_out: dict[str, int] = {}
     """List -> the number of entries that did not fit in."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Summary"
 
     def shorten(self) -> Summary:

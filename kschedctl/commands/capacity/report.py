@@ -135,7 +135,6 @@ class Capacity(Report, frozen=True):
     interrupted: bool = False
     """Whether the user stopped the run, so that the report is incomplete."""
     search_start: SearchStart | None = None
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:

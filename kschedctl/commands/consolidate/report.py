@@ -89,7 +89,6 @@ class NodeConsolidation(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Consolidation"
 
     def build_first_line(self) -> tuple[str, ...]:

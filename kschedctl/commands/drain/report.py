@@ -118,7 +118,6 @@ class Drain(Report, frozen=True):
     """The Workloads of Kueue whose pods are evicted, with what becomes of their quota."""
     chain: EvictionChain | None = None
     """The fate of the pods that the drained ones preempt. None if there are none, or if the user interrupted."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -97,7 +97,6 @@ class PendingPods(Report, frozen=True):
     """The objects that wait before kube-scheduler sees a pod of them."""
     asked_about: tuple[str, ...] = ()
     """The objects that the question named, if all of them wait elsewhere."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -77,7 +77,6 @@ class Failures(Report, frozen=True):
     """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -113,7 +113,6 @@ class MakeRoom(Report, frozen=True):
     interrupted: bool = False
     cause: str = ""
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 
     def build_first_line(self) -> tuple[str, ...]:

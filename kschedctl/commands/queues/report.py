@@ -112,7 +112,6 @@ class KueueQueues(Report, frozen=True):
     doubts: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "KueueQueues"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -105,7 +105,6 @@ class Rebalancing(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Rebalancing"
 
     @property

@@ -51,7 +51,6 @@ class Remedies(Report, frozen=True):
     """A plan that moves other pods so that the pod fits, if no remedy is one."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -118,7 +117,6 @@ class RemediesOfMany(Report, frozen=True):
     """The number of pods that wait in other namespaces, if none of the scope waits."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -96,7 +96,6 @@ class NodeSizing(Report, frozen=True):
     interrupted: bool = False
     undecided: bool = False
     unknown: tuple[UnknownKind, ...] = ()
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "NodeSizing"
 
     @property

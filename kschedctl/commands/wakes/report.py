@@ -60,7 +60,6 @@ class WakeUps(Report, frozen=True):
     undecided: bool = False
     not_created: NotCreated | None = None
     """The reason why the pod cannot be created, so that no scheduler sees it."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -80,7 +79,6 @@ class WakeUpsOfMany(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -128,7 +126,6 @@ class Wakes(Report, frozen=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Wakes"
 
     @property
@@ -167,7 +164,6 @@ class WakesOfMany(Report, frozen=True):
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
     """Workloads whose pods cannot be created, so that no scheduler sees them."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -225,7 +221,6 @@ class WakesBetween(Report, frozen=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesBetween"
 
     def build_first_line(self) -> tuple[str, ...]:

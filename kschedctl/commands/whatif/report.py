@@ -144,7 +144,6 @@ class WhatIf(Report, frozen=True):
     """Change -> the smallest and the largest number of pods over several runs."""
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with pods that the API server denies."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:

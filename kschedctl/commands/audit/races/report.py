@@ -71,7 +71,6 @@ class Races(Report, frozen=True, kw_only=True):
     assumptions: RaceAssumptions
     results: tuple[RaceResult, ...]
     """The results by size, rate and expiry, in the order of the options."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Races"
 
     def build_csv_table(self) -> CsvTable:
