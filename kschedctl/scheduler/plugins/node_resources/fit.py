@@ -491,7 +491,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 def _index_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
     """Return the resize amounts by PodInfo number, for the infos whose pods have a deferred resize."""
     by_info = {}
-    for number in np.flatnonzero(view.pods.distinct.where_template(is_resize_deferred)).tolist():
+    for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]
         reverted = PodInfo(revert_resize(info.pod), info.options)
         by_info[number] = ResizeAmounts(info.requests, reverted.requests)
