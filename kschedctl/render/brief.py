@@ -113,8 +113,8 @@ def build_summary(document: Document, style: Style) -> Summary:
 def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest. `headline_lists_causes` says
-    whether the headline of an Explanation repeats its causes.
+    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
+    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
