@@ -173,7 +173,7 @@ class TooManyPods(Fact, frozen=True):
 
     def words(self) -> str:
         """Describe the number and the limit of pods."""
-        return f"{self.pods} of {counted(self.limit, 'pod')}"
+        return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
 
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
