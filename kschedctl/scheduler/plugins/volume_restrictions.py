@@ -230,7 +230,7 @@ def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
     Raises NotFoundError for a claim that does not exist.
     """
     for name in _list_claim_names(info):
-        if READ_WRITE_ONCE_POD in storage.claim(info.namespace, name).spec.access_modes:
+        if READ_WRITE_ONCE_POD in storage.get_claim(info.namespace, name).spec.access_modes:
             yield name
 
 

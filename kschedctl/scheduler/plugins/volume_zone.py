@@ -180,11 +180,11 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
             continue
         if not claim_volume.claim_name:
             raise UnboundError(REASON_NO_CLAIM_NAME)
-        claim = listers.claim(info.namespace, claim_volume.claim_name)
+        claim = listers.get_claim(info.namespace, claim_volume.claim_name)
         if not claim.spec.volume_name:
             _require_wait_for_first_consumer(get_claim_class(claim), listers)
             continue
-        volume = listers.volume(claim.spec.volume_name)
+        volume = listers.get_volume(claim.spec.volume_name)
         for key in TOPOLOGY_LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
             if all(values):  # upstream ignores a label with an empty value among its values
@@ -199,7 +199,7 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
     """
     if not class_name:
         raise UnboundError(REASON_NO_CLASS)
-    if listers.storage_class(class_name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    if listers.get_storage_class(class_name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         raise UnboundError(REASON_NO_VOLUME_NAME)
 
 

@@ -98,7 +98,7 @@ def find_claim(volume: Volume, info: PodInfo, storage: Listers, is_new: bool) ->
     if not claim_volume.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
-        claim = storage.claim(info.namespace, claim_volume.claim_name)
+        claim = storage.get_claim(info.namespace, claim_volume.claim_name)
     except NotFoundError as missing:
         if is_new:
             raise NotFoundError(f"looking up PVC {info.namespace}/{claim_volume.claim_name}: {missing}") from None
