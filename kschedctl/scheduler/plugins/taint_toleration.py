@@ -197,7 +197,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
-        """Scale the numbers of taints so that nodes without untolerated taints get 100, and those with the most get 0."""
+        """Scale the numbers of taints so that nodes without such taints get 100, and nodes with the most get 0."""
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
