@@ -195,7 +195,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         existing_anti_affinity = TopologyCounts.for_pod(
             EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
         )
-        existing_anti_affinity = existing_anti_affinity.with_nodes_at_cycle_start(
+        existing_anti_affinity = existing_anti_affinity.limit_to_nodes_at_cycle_start(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
@@ -259,12 +259,12 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
-            match_counts = match_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            match_counts = match_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
         score_counts = TopologyCounts.for_pod(self._build_cache_key("score"), info, view, lambda: weights)
         if not preferred_terms:
-            score_counts = score_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            score_counts = score_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         return PreScoreResult(score_counts)
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:

@@ -79,7 +79,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
-    def with_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
+    def limit_to_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
         """Return the counts without pods that were placed on nodes that had no selected pod when the cycle began.
 
         This concerns the cycle of a pod group, throughout which upstream keeps its lists of nodes that have pods with

@@ -58,7 +58,7 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
     requests = info.incoming_requests
     if new_offer.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new_offer, backed)):
         return False
-    return change.old is None or _offers_more(requests, compute_offer(change.old), new_offer, backed)
+    return change.old is None or _does_node_offer_more(requests, compute_offer(change.old), new_offer, backed)
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -96,7 +96,7 @@ def _iter_missing_resources(
             yield name
 
 
-def _offers_more(
+def _does_node_offer_more(
     requests: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int], backed: Mapping[str, object]
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.

@@ -80,13 +80,13 @@ def _find_attached_volume(
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline_volume(volume, storage) if counts_in_tree else None
-    claim = find_claim(volume, info, storage, is_new)
+    claim = find_claim_of_volume(volume, info, storage, is_new)
     if claim is None:
         return None
     return _find_volume_of_claim(claim, storage, counts_in_tree)
 
 
-def find_claim(volume: Volume, info: PodInfo, storage: Listers, is_new: bool) -> PersistentVolumeClaim | None:
+def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new: bool) -> PersistentVolumeClaim | None:
     """Return the claim that a volume of the pod uses, or None if the volume uses no claim.
 
     If the claim is missing, raise NotFoundError for a pod that `is_new`, and return None for other pods. Raises
@@ -200,7 +200,7 @@ class AttachedVolumes:
 
     def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
         """Return the volumes that pods or VolumeAttachments attach to each node, including hypothetical pod changes."""
-        self._add_infos(view.pods.infos)
+        self._add_volumes_of_infos(view.pods.infos)
 
         # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
@@ -259,7 +259,7 @@ class AttachedVolumes:
 
         return view.objects.index((AttachedVolumes, "rows"), locate, of=(self, view.nodes.names))
 
-    def _add_infos(self, infos: Sequence[PodInfo]) -> None:
+    def _add_volumes_of_infos(self, infos: Sequence[PodInfo]) -> None:
         """Look up and number the volumes of the pod infos that were added since the last call.
 
         `infos` are all pod infos. If the volumes of one cannot be determined, the message is recorded in `errors` and

@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,
     TooManyVolumes,
-    find_claim,
+    find_claim_of_volume,
     find_node_attachments,
     find_node_limits,
 )
@@ -90,7 +90,7 @@ def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[Attac
     for volume in info.spec.volumes:
         disk = _find_in_tree_disk(volume)
         if disk is None:
-            claim = find_claim(volume, info, storage, is_new)
+            claim = find_claim_of_volume(volume, info, storage, is_new)
             if claim is not None:
                 disk = _find_disk_of_claim(claim, storage)
         if disk is not None:
@@ -144,7 +144,7 @@ class NonCSILimits(DeclaredPlugin):
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose unread objects could change the result, if the pod may attach disks of this kind."""
-        if self._may_attach(info):
+        if self._may_need_disk(info):
             yield from iter_claim_dependencies(info, get_listers(view))
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
 
@@ -156,9 +156,9 @@ class NonCSILimits(DeclaredPlugin):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Return success, or skip Filter if no volume of the pod may be a disk of this kind."""
-        return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP
+        return PreFilterResult() if self._may_need_disk(info) else PRE_FILTER_SKIP
 
-    def _may_attach(self, info: PodInfo) -> bool:
+    def _may_need_disk(self, info: PodInfo) -> bool:
         """Return whether some volume of the pod may be a disk of this kind, because it has a claim or names one."""
         return any(
             volume.persistent_volume_claim is not None

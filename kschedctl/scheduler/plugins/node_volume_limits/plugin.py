@@ -127,7 +127,7 @@ class NodeVolumeLimits(DeclaredPlugin):
 
         These are the kinds that decide which volumes the pod and, if some node has a limit, other pods attach.
         """
-        if not any(map(self._may_attach, info.spec.volumes)):
+        if not any(map(self._may_count_towards_limit, info.spec.volumes)):
             return
         yield from iter_claim_dependencies(info, get_listers(view))
         kinds = ["CSINode"]
@@ -140,11 +140,11 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        return events_to_register(gates, self._may_attach)
+        return events_to_register(gates, self._may_count_towards_limit)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Return success, or skip Filter if no volume of the pod may count towards a limit."""
-        return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
+        return PreFilterResult() if any(map(self._may_count_towards_limit, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes to which a CSI driver cannot attach the pod's volumes.
@@ -225,7 +225,7 @@ class NodeVolumeLimits(DeclaredPlugin):
 
         The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
         """
-        limited_by_csi_node = get_listers(view).csi_nodes.limited
+        limited_by_csi_node = get_listers(view).csi_nodes.have_limits
         if not self.reads_nodes:
             return limited_by_csi_node
         return limited_by_csi_node | find_nodes_with_limits(view).any
@@ -241,7 +241,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         node_limits = find_node_limits(view, build_limit_resource(driver))
         return np.where(csi_node_limits == NO_LIMIT, node_limits, csi_node_limits)
 
-    def _may_attach(self, volume: Volume) -> bool:
+    def _may_count_towards_limit(self, volume: Volume) -> bool:
         """Return whether the volume may count towards a limit, because it has a claim or is an in-tree volume."""
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
@@ -284,10 +284,12 @@ def _requires_driver(driver: str, storage: Listers) -> bool:
     return csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
 
 
-def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]) -> Iterator[ClusterEventWithHint]:
+def events_to_register(
+    gates: FeatureGates, may_count_towards_limit: Callable[[Volume], bool]
+) -> Iterator[ClusterEventWithHint]:
     """Yield the events after which a pod rejected by NodeVolumeLimits may become schedulable, with their hints.
 
-    `may_attach` returns whether a volume may count towards a limit.
+    `may_count_towards_limit` returns whether a volume may count towards a limit.
     """
     release = gates.release
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
@@ -295,7 +297,7 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
         yield ClusterEventWithHint("CSINode", ActionType.UPDATE, is_schedulable_after_csi_node_updated)
     pod_hint = partial(
         is_schedulable_after_pod_deleted,
-        may_attach=may_attach,
+        may_count_towards_limit=may_count_towards_limit,
         counts_nominated=NOMINATED_PODS_FREE_ROOM.at(release),
     )
     yield ClusterEventWithHint(POD, ActionType.DELETE, pod_hint)
@@ -307,13 +309,17 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
 
 
 def is_schedulable_after_pod_deleted(
-    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], counts_nominated: bool
+    info: PodInfo,
+    change: ChangedObject,
+    view: Fork,
+    may_count_towards_limit: Callable[[Volume], bool],
+    counts_nominated: bool,
 ) -> bool:
     """Return whether the deleted pod had a node and a volume that may count towards a limit.
 
     If `counts_nominated` is True, a nominated node is enough.
     """
-    return frees_room(change.old, counts_nominated) and any(map(may_attach, change.old.spec.volumes))
+    return frees_room(change.old, counts_nominated) and any(map(may_count_towards_limit, change.old.spec.volumes))
 
 
 def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -99,12 +99,12 @@ TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 def is_schedulable_after_any_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether a volume of the pod uses the changed claim. Claims of ephemeral volumes count."""
-    return _uses_claim(info, change.new, ephemeral=True)
+    return _does_pod_use_claim(info, change.new, ephemeral=True)
 
 
 def is_schedulable_after_named_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether a volume of the pod names the changed claim. Claims of ephemeral volumes do not count."""
-    return _uses_claim(info, change.new, ephemeral=False)
+    return _does_pod_use_claim(info, change.new, ephemeral=False)
 
 
 def is_schedulable_after_storage_class_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -175,7 +175,7 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
 
 
-def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
+def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
     """Return whether a volume of the pod uses the claim. Claims of ephemeral volumes count only with `ephemeral`."""
     if claim.metadata.namespace != info.namespace:
         return False
