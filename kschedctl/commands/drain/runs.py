@@ -117,7 +117,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked())
-    returned = tuple(pods[position].key for position in node_drain.find_returned())
+    returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
