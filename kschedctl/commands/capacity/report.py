@@ -75,8 +75,8 @@ class ShapeCapacity(Document, frozen=True):
         return min((self.fits, *limits))
 
     @property
-    def ends_first(self) -> str:
-        """A sentence about whether the nodes or the quota run out first; empty if only nodes run out."""
+    def limit_sentence(self) -> str:
+        """A sentence that says whether room on nodes or admission ends first; empty if admission denies no pod."""
         if self.created is None:
             return ""
         created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
@@ -126,7 +126,7 @@ class Capacity(Report, frozen=True):
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many pods of the first shape fit."""
+        """Return how many pods of the first shape fit, or () without shapes."""
         return self.shapes[0].build_first_line() if self.shapes else ()
 
     def extend_summary(self, summary: Summary) -> Summary:
