@@ -200,7 +200,7 @@ class Drain(Report, frozen=True):
         )
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each pod that blocks the drain, is left without node or quota, lost, returned or evicted.
+        """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
 
         A workload whose replacements are denied, and pods that wait for the same reason, give one problem together.
         """
