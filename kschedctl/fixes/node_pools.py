@@ -160,7 +160,7 @@ def _iter_zone_corrections(
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
     kind = find_class_kind(pool)
-    node_class = NodeClasses(cluster).find_class(pool)
+    node_class = NodeClasses(cluster).find_node_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
     wanted_zones = list(dict.fromkeys(zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())))

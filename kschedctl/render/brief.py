@@ -41,7 +41,8 @@ def to_brief(document: Document, style: Style) -> str:
     out.
     """
     summary = build_summary(document, style)
-    parts = list(_iter_parts(summary))
+    lists_causes = isinstance(document, Report) and document.headline_lists_causes
+    parts = list(_iter_parts(summary, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -97,14 +98,15 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_parts(summary: Summary) -> Iterator[BriefText]:
+def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, the first fix with its commands, and the rest.
+    These are the verdict, causes, doubts, the first fix with its commands, and the rest. `headline_lists_causes` says
+    whether the headline of an Explanation repeats its causes.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
-        yield from _iter_causes(summary)
+        yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
@@ -157,11 +159,11 @@ def _has_node(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _iter_causes(summary: Summary) -> Iterator[BriefText]:
+def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands, or a headline that does not begin with the first cause, comes before the causes. A pod
-    that is gated or has no causes only has its headline.
+    A conflict between demands comes before the causes, and so does a headline that is not just the list of causes. For
+    a pod that is gated or has no causes, only the headline is yielded.
     """
     if _has_node(summary):
         return
@@ -169,9 +171,8 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(headline, 3)
         return
-    first = summary.causes[0]
-    introduction = first.conflict
-    if not introduction and not headline.startswith(first.plain or first.reason):
+    introduction = summary.causes[0].conflict
+    if not introduction and not headline_lists_causes:
         introduction = headline
     if introduction:
         yield BriefText(introduction, 3)

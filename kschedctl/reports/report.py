@@ -54,6 +54,11 @@ class Report(RootDocument, frozen=True):
         """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
 
+    @property
+    def headline_lists_causes(self) -> bool:
+        """Whether the headline is the list of causes, so that a form that shows the causes may leave it out."""
+        return False
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Extend the summary by the decisive facts of this kind of answer, and return it."""
         return summary

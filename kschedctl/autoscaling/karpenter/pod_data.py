@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
+from kschedctl.autoscaling.karpenter.amounts import Amounts, convert_to_thousandths, sum_pod_requests
 from kschedctl.autoscaling.karpenter.requirements import Requirements, build_pod_requirements, build_strict_requirements
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
@@ -76,7 +76,7 @@ def build_pod_data(
     data = PodData(
         pod,
         requests,
-        to_thousandths(requests),
+        convert_to_thousandths(requests),
         requirements=empty,
         strict=empty,
         volumes=volumes,

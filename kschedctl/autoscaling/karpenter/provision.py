@@ -19,8 +19,8 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launch import find_cheapest_offering, to_node_claim, truncate_instance_types
-from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
+from kschedctl.autoscaling.karpenter.launch import build_launched_claim, find_cheapest_offering, truncate_instance_types
+from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
@@ -99,7 +99,7 @@ class ProvisioningRun:
     def _add_run_results(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
         """Run the scheduler for the pods and add the results to the report."""
         setting = self.setting
-        existing = setting.build_existing_columns(setting.pools, lambda node: False)
+        existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
         run = setting.run_scheduler(pods, existing, movable=[pod.key for pod in pods])
         errors = dict(run.errors)
         valid_claims = []
@@ -118,7 +118,9 @@ class ProvisioningRun:
             base,
             templates=tuple(template.name for template in setting.pools.templates),
             pool_events=setting.pools.events,
-            new_node_claims=tuple(to_node_claim(claim, setting.options.max_instance_types) for claim in valid_claims),
+            new_node_claims=tuple(
+                build_launched_claim(claim, setting.options.max_instance_types) for claim in valid_claims
+            ),
             existing_nodes=tuple(iter_nominated_nodes(run)),
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
@@ -141,7 +143,7 @@ class ProvisioningRun:
             template = templates.get(pool.metadata.name)
             if template is None:
                 return (explain_unusable_pool(self.setting, pool),)
-            return find_nearest_miss(self.setting, pod, template, existing)
+            return describe_nearest_miss(self.setting, pod, template, existing)
 
         pools = self.setting.cluster.karpenter_node_pools
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
@@ -205,7 +207,9 @@ class ProvisioningRun:
         if fault := self._truncate_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
         columns = claim.template.columns
-        names = tuple(columns.types[index].name for index in columns.sort_by_price(claim.options, claim.requirements))
+        names = tuple(
+            columns.types[index].name for index in columns.sort_types_by_price(claim.options, claim.requirements)
+        )
         return PoolAnswer(names, find_cheapest_offering(columns, claim), relaxations=relaxations)
 
 

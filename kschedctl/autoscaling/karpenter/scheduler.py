@@ -13,7 +13,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import ZERO, to_thousandths
+from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import RunNodes
@@ -100,9 +100,9 @@ class SchedulerRun:
             return None
         self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
-            accepted = claim.can_add(data)
+            accepted = claim.check_pod_fits(data)
             if isinstance(accepted, ClaimAcceptance):
-                claim.add(data, accepted)
+                claim.add_pod(data, accepted)
                 return None
         return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
@@ -120,7 +120,7 @@ class SchedulerRun:
             claim = NewClaim.from_template(
                 template, self.groups[template.name], self._create_hostname(), self.settings, options
             )
-            outcome = claim.can_add(data, self.settings.relaxes_min_values)
+            outcome = claim.check_pod_fits(data, self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
                 self._open_claim(claim, data, outcome)
                 return None
@@ -138,7 +138,7 @@ class SchedulerRun:
             _is_lower(acceptance.requirements.label(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
         )
-        claim.add(data, acceptance)
+        claim.add_pod(data, acceptance)
         self.claims.append(claim)
         remaining = self.remaining.get(claim.template.name)
         if remaining is not None:
@@ -154,7 +154,7 @@ class SchedulerRun:
         if remaining.get(NODES, Quantity(1)) == ZERO:
             return ClaimRefusal(f"node limits have been exhausted for nodepool (NodePool={template.name})")
         options = template.options.copy()
-        for name, amount in to_thousandths(remaining).items():
+        for name, amount in convert_to_thousandths(remaining).items():
             options &= template.columns.capacity.get_column(name) <= amount
         if not options.any():
             return ClaimRefusal(f"all available instance types exceed limits for nodepool (NodePool={template.name})")

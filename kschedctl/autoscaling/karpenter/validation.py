@@ -15,7 +15,7 @@ from kschedctl.autoscaling.karpenter.labels import (
     CAPACITY_TYPES,
     NODE_POOL,
     NORMALIZED,
-    describe_restriction,
+    describe_label_restriction,
 )
 from kschedctl.autoscaling.karpenter.requirements import (
     BOUNDS,
@@ -40,7 +40,7 @@ def iter_requirement_errors(
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
-    if restriction := describe_restriction(key, well_known):
+    if restriction := describe_label_restriction(key, well_known):
         yield restriction
     if key == CAPACITY_TYPE and operator == IN and CAPACITY_TYPES.isdisjoint(values):
         yield (

@@ -207,7 +207,7 @@ class VictimReport(Document, frozen=True):
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which preemption_clause the victims would make room."""
+    """A node on which preemption would make room by evicting the victims."""
 
     victims: tuple[str, ...]
     pdb_violations: int
@@ -316,6 +316,12 @@ class PreemptionReport(Document, frozen=True):
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         return f", would preempt {counted(victim_count, 'pod')} on {where}"
+
+
+def describe_causes(causes: Sequence[Cause]) -> str:
+    """Describe all causes in one line, starting with contradictory demands of the pod."""
+    conflicts = (cause.conflict for cause in causes if cause.conflict)
+    return "; ".join([*conflicts, *(cause.plain or cause.reason for cause in causes)])
 
 
 UNSCHEDULABLE = "Unschedulable"
@@ -484,6 +490,14 @@ class Explanation(_ExtenderPart, frozen=True):
     """Objects that wait for another controller before any pod of the workload is created."""
     kind: str = "Explanation"
 
+    @property
+    def headline_lists_causes(self) -> bool:
+        """Whether the headline is the list of causes, so that a page may show the causes one by one instead.
+
+        It is not if it is about the pod's group, preemption under way, a missing StorageClass, or no unschedulable pod.
+        """
+        return bool(self.causes) and self.headline == describe_causes(self.causes)
+
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline.
 
@@ -551,9 +565,13 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod,)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the reason why the pod is not created or not scheduled, with its best fix. A fine pod has none."""
-        if self.not_created is not None and not self.not_created.past:
-            return [self.not_created.gate_problem]
+        """Return the one problem that fails a CI gate: the pod is not created, or not scheduled.
+
+        A pod that is not scheduled comes with its best fix. The list is empty if the pod has a node or would get one.
+        """
+        creation_failure = self.not_created
+        if creation_failure is not None and not creation_failure.past:
+            return [creation_failure.gate_problem]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -580,7 +598,10 @@ class Explanations(Report, frozen=True):
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods have a node or would get one, and what else the answer depends on."""
+        """Return how many of the pods have a node or would get one, and what that depends on.
+
+        The counts of objects that wait for another controller follow.
+        """
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
@@ -603,5 +624,5 @@ class Explanations(Report, frozen=True):
         return tuple(explanation.pod for explanation in self.explanations)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the problems of all explained pods."""
+        """Return the problems that fail a CI gate, at most one for each explained pod."""
         return [problem for explanation in self.explanations for problem in explanation.find_gate_problems()]

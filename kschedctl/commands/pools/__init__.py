@@ -130,7 +130,7 @@ def _add_node_pool(
         report,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
-        node_class=classes.describe_class(pool),
+        node_class=classes.describe_node_class(pool),
         disruption=f"{policy}, {allowed} may be disrupted now",
     )
 
@@ -149,7 +149,7 @@ class PoolGroups:
         self._read = read_groups(node_groups.groups)
         flags, faults = read_options(node_groups.options)
         self.faults = (*node_groups.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, node_groups.active_scale_ups)
+        self._loop = AutoscalerLoop.from_cluster(cluster, self._read, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
         """Return the pools with the nodes of each group moved to a pool that is named after the group."""

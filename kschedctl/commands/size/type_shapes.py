@@ -106,7 +106,7 @@ def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
     """Yield the instance types that a NodePool's template may launch."""
     columns = template.columns
-    is_compatible = columns.find_offerings_meeting(template.requirements)
+    is_compatible = columns.find_matching_offerings(template.requirements)
     for index in np.flatnonzero(template.options).tolist():
         instance_type = columns.types[index]
         compatible_offerings = np.flatnonzero(is_compatible & (columns.type_of == index)).tolist()
