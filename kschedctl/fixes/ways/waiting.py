@@ -90,7 +90,7 @@ def _render_wait_command(keys: list[str]) -> str:
 
 
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
-    """Return the edits that delete the pod, release its ResourceClaims, and detach its volumes."""
+    """Return the edits that delete the pod, release its ResourceClaims, and detach volumes that only it uses."""
     return (
         ObjectEdit(ObjectKey.of(pod), lambda _: None),
         *_iter_claim_release_edits(view, pod),
