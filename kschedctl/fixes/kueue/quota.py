@@ -82,7 +82,7 @@ def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[
     """
     queues = trial.replay.queues
     workload = queues.store.workloads[trials.key]
-    name, exists = queues.find_queue_name(workload)
+    name, exists = queues.find_cluster_queue_name(workload)
     if not exists:
         return None
     return trial.replay.cache.queues[name], queues.get_workload_info(workload)
