@@ -409,4 +409,4 @@ def _iter_pods_to_try(view: Fork, positions: Sequence[Position], repeated: bool)
     """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
     yield from positions
     while repeated:
-        yield from view.clone(positions[0], CLONE_BATCH)
+        yield from view.add_clones(positions[0], CLONE_BATCH)

@@ -501,7 +501,7 @@ def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> 
     computed as if all nodes had been searched.
     """
     offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
-    nodes_needed = following.start_sampling(SampledFrom()).count_needed_for_scoring(
+    nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total = cycle.scores.total

@@ -212,7 +212,7 @@ def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) 
         pod=name,
         start=start,
         searched=offered,
-        num_to_find=searches.count_needed_for_scoring(offered, terms),
+        num_to_find=searches.count_nodes_needed_for_scoring(offered, terms),
         processed=len(feasible) + len(rejected),
         next=searches.start,
         feasible=tuple(names[row] for row in feasible),

@@ -356,7 +356,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
         return _SchedulingAttempt()
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert(document)
-    pod = view.admitted(view.stored(pod))
+    pod = view.merge_label_keys(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return _SchedulingAttempt(message=f'no profile serves scheduler name "{pod.spec.scheduler_name}"')
