@@ -156,7 +156,7 @@ class Capacity(Report, frozen=True):
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.most < shape.fits or shape.limited:
-                yield from (f"{subject}{text}" for text in (shape.ends_first, shape.quota_sentence) if text)
+                yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
             if shape.ahead:
                 yield shape.sentence_about_pods_ahead
             if shape.evicts:
