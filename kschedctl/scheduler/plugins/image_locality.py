@@ -74,7 +74,7 @@ class ImageLocality(DeclaredPlugin):
         images = [container.image for container in containers]
         images += [volume.image.reference for volume in volumes if volume.image]
         names = [normalize_image_name(image) for image in images]
-        states = [image_state for image_state in view.nodes.images(names) if image_state is not None]
+        states = [image_state for image_state in view.nodes.find_image_states(names) if image_state is not None]
         if not states:
             return np.zeros(len(rows), np.int64)
 

@@ -140,7 +140,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 
     If several changes on a node concern the port, only the last of them counts.
     """
-    uses_port = view.memo(("NodePorts", port), lambda: view.pods.with_host_port(lambda used: used == port))
+    uses_port = view.memo(("NodePorts", port), lambda: view.pods.mask_with_host_port(lambda used: used == port))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
     concerns_port = uses_port[delta.info]
     is_added = delta.sign[concerns_port] > 0
