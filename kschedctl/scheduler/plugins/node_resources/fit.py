@@ -83,7 +83,7 @@ from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class DeferredResize(Detail, frozen=True):
