@@ -15,10 +15,10 @@ from kschedctl.sources.anonymize.rewriter import (
     Rewriter,
     drop_text,
     replace_key,
-    replace_keyed_values,
     replace_labels,
     replace_object_name,
     replace_object_names,
+    replace_requirement_values,
     replace_resource,
     replace_resource_names,
     replace_resources,
@@ -50,7 +50,7 @@ def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: ob
 
 
 KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RequirementWithMinValues: {"key": replace_key, "values": replace_keyed_values},
+    api.RequirementWithMinValues: {"key": replace_key, "values": replace_requirement_values},
     api.NodeClassReference: {"name": replace_object_name},
     api.ClaimedResources: {"requests": _replace_optional_resources},
     api.NodeClaimStatus: {
@@ -73,7 +73,7 @@ KNOWN_PHASES = frozenset({"Running", "Ready", "Pending", "Suspended", "Failed", 
 
 
 def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Replace the names of resources and the names of their flavors."""
+    """Replace the names of resources and of the flavors that are assigned to them."""
     return {rewriter.replace_resource(name): rewriter.replace_name(flavor) for name, flavor in value.items()}
 
 
@@ -105,7 +105,7 @@ def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _replace_api_version(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the group in ``group/version``."""
+    """Replace the group in an apiVersion, ``group/version``, unless it is well known."""
     group, slash, version = value.partition("/")
     return f"{rewriter.replace_domain(group)}{slash}{version}"
 
@@ -115,21 +115,26 @@ _KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueNam
 
 
 def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
-    """Return the ConfigMap of Kueue with what an admission depends on, and with the names of resources replaced.
+    """Return the ConfigMap of Kueue with the settings that affect an admission, and with resources renamed.
 
-    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read becomes {}.
+    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read counts as
+    empty.
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
+    # Kueue's ConfigMap has a single key
     ((key, text),) = config_map.data.items() if len(config_map.data) == 1 else (("", ""),)
     try:
         configuration = yaml.safe_load(text)
     except yaml.YAMLError:
         configuration = None
+
     kept = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
     frameworks = array_at(configuration, "integrations", "frameworks")
     kept["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
     kept["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
+
+    # Name and namespace are well known, and Kueue's ConfigMap is recognized by them
     metadata = rewriter.rewrite_struct(config_map).metadata
     metadata = replace(metadata, name=config_map.metadata.name, namespace=config_map.metadata.namespace)
     return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **kept})})
@@ -148,7 +153,7 @@ def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict
 
 
 def _rewrite_transformation(transformation: JsonObject, rewriter: Rewriter) -> dict[str, object]:
-    """Replace the names of resources in a transformation."""
+    """Replace the names of resources in a transformation of Kueue's Configuration: its input, outputs and factor."""
     outputs = object_at(transformation, "outputs")
     rewritten = {
         **transformation,

@@ -42,12 +42,12 @@ class Kustomizations:
         """The fields that kustomizations set in a file or folder, by kind and name of the object."""
         for folder in list_folders(files):
             if find_kustomization(folder):
-                self._read_folder(folder)
+                self._read_kustomization_folder(folder)
         self._used = {path for paths in self._bases.values() for path in paths}
         for folder in self._documents:
             self._record_changes(folder)
 
-    def _read_folder(self, folder: str) -> None:
+    def _read_kustomization_folder(self, folder: str) -> None:
         """Store the documents, bases and other files of a folder's kustomization."""
         documents = read_kustomization(folder)
         self._documents[folder] = documents
@@ -68,7 +68,7 @@ class Kustomizations:
             self._labels[path] = labels | self._labels.get(path, {})
             self._overrides[path] = overrides | self._overrides.get(path, {})
 
-    def contains(self, folder: str) -> bool:
+    def has_kustomization(self, folder: str) -> bool:
         """Return whether the folder has a kustomization."""
         return folder in self._bases
 
@@ -82,7 +82,7 @@ class Kustomizations:
                 yield folder, self._find_bases(folder)
 
     def is_patch(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object of a file is a patch for another object.
+        """Return whether an object of a file is only a patch, which is not applied by itself.
 
         An object counts as a patch if a kustomization uses its file as one, if the file has the name of a patch, if it
         contains ``$patch``, or if it is a workload without the selector and other fields that the API requires.
@@ -109,7 +109,11 @@ class Kustomizations:
         return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
-        """Return the object with the replicas, spreading, selector and labels that kustomizations give it."""
+        """Return the object with the replicas, spreading, selector and labels that kustomizations give it.
+
+        Only workloads that require a selector are changed. Settings for the object's own kind take precedence over
+        settings for any kind. The document may be changed in place.
+        """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
@@ -138,7 +142,10 @@ class Kustomizations:
         return {**document, "spec": spec | {"selector": selector, "template": template}}
 
     def _find_changed_paths(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes: its bases, or those of a component's users."""
+        """Return the files and folders that a kustomization changes: all its bases.
+
+        For a component these include the bases of all kustomizations that use the component.
+        """
         changed_paths = self._find_bases(folder)
         if _is_component(self._documents[folder]):
             for user, bases in self._bases.items():
@@ -226,9 +233,9 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield kind and name of each object for which a kustomization sets replicas or spreading, with these fields.
+    """Yield the kind and name of each object for which a kustomization sets replicas or spreading, and these fields.
 
-    The kind is "" if the setting is for objects of any kind with that name.
+    The kind is "" if the fields are set for objects of any kind with this name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
@@ -265,7 +272,7 @@ def list_patch_files(folder: str) -> list[str]:
 
 def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     """Yield the existing patch files that a kustomization names."""
-    paths = [_get_path(entry) for entry in get_list(kustomization, "patches")]
+    paths = [_get_entry_path(entry) for entry in get_list(kustomization, "patches")]
     paths += get_list(kustomization, "patchesStrategicMerge")
     paths += [entry.get("path") for entry in get_list(kustomization, "patchesJson6902") if isinstance(entry, dict)]
     for path in paths:
@@ -298,7 +305,7 @@ def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
 def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
     """Yield the entries of all fields that may name files other than resources. Entries may be of any type."""
     for key in _FILE_ENTRY_FIELDS:
-        yield from map(_get_path, get_list(kustomization, key))
+        yield from map(_get_entry_path, get_list(kustomization, key))
     for key in _FILE_FIELDS:
         yield from get_list(kustomization, key)
     for key in _GENERATORS:
@@ -310,8 +317,8 @@ def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
             yield from (chart.get("valuesFile"), *get_list(chart, "additionalValuesFiles"))
 
 
-def _get_path(entry: object) -> object:
-    """Return the field ``path`` of an entry that is a mapping, or else the entry itself."""
+def _get_entry_path(entry: object) -> object:
+    """Return the field ``path`` of an entry if it is a mapping, or else the entry itself."""
     return entry.get("path") if isinstance(entry, dict) else entry
 
 

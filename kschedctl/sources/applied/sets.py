@@ -38,7 +38,7 @@ class AppliedSets:
         appliers: Iterable[Applier] = (),
         tests: Collection[str] = (),
     ) -> None:
-        """Find the sets. ``tests`` are folders in which each file is a step of a test."""
+        """Find the sets of a repository. ``tests`` are folders in which each file is a step of a test."""
         self._repository = repository
         self._paths = sorted(set(repository.files))
         self._tests = tests
@@ -68,17 +68,21 @@ class AppliedSets:
                     self._declared.setdefault(path, set()).add(cluster)
 
     def get_sets(self, place: Location) -> frozenset[AppliedSet]:
-        """Return the sets of the object at a place.
+        """Return the sets in which the object at a place is applied.
 
-        The result is the first that exists of: the set of its build, the sets that the user declared for its file, the
-        sets found for its file, a set of its own for a step of a test, and one for a folder of tests or examples. All
-        other objects are in the set of undeclared files, and in all clusters that the user declared.
+        Objects of a build are in the set of the build. Other objects are in the sets that the user declared for their
+        file or, without such sets, in the sets that were found for it. If there are none either, each step of a test
+        is a set, each folder of tests or examples is a set, and all other objects are in the set of undeclared files
+        and in all clusters that the user declared.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
+
         path = os.path.abspath(place.file)
-        if sets := self._declared.get(path) or self._sets.get(path):
+        sets = self._declared.get(path) or self._sets.get(path)
+        if sets:
             return frozenset(sets)
+
         folder = os.path.dirname(path)
         if folder in self._tests:
             return frozenset({AppliedSet(f"alone {path}")})
@@ -130,7 +134,7 @@ class AppliedSets:
         Folders with a kustomization are skipped, because the kustomization decides which files are applied.
         """
         for folder in applied.folders:
-            if not os.path.isdir(folder) or self._kustomizations.contains(folder):
+            if not os.path.isdir(folder) or self._kustomizations.has_kustomization(folder):
                 continue
             for path in self._iter_files_below(folder):
                 is_direct = os.path.dirname(path) == folder
@@ -138,12 +142,13 @@ class AppliedSets:
                     yield path
 
     def _iter_files_below(self, folder: str) -> Iterator[str]:
-        """Yield the known files below a folder, which follow each other in the sorted paths."""
+        """Yield the known files below a folder."""
+        # They follow each other in the sorted paths
         first = bisect(self._paths, folder + os.sep)
         return takewhile(lambda path: is_below(path, folder), self._paths[first:])
 
     def _add_set(self, name: str, paths: Iterable[str], *, closed: bool = False) -> None:
-        """Add the files to a set."""
+        """Add the set with this name to the sets of each file. A closed set is applied without other files."""
         for path in paths:
             self._sets[path].add(AppliedSet(name, closed))
 
@@ -211,7 +216,10 @@ class Applier(NamedTuple):
                 yield AppliedFolders((folder,))
 
     def _find_folders(self, paths: Iterable[object], repository: RepositoryFolders) -> tuple[str, ...]:
-        """Return the existing folders at the paths, which are relative to any folder above the file."""
+        """Return the existing folders at the paths, which are relative to any folder above the file.
+
+        Paths that do not exist or are not strings are left out.
+        """
         folders = (self._find_folder(path.strip("/"), repository) for path in paths if isinstance(path, str))
         return tuple(folder for folder in folders if folder)
 
@@ -229,9 +237,10 @@ class Applier(NamedTuple):
         return ""
 
     def _find_matching_folders(self, pattern: str, repository: RepositoryFolders) -> list[str]:
-        """Return the folders that match a pattern relative to the topmost folder above the file that has any, or [].
+        """Return the sorted folders that match a pattern, or [] if there are none.
 
-        A star stands for one step of a path, as in Go.
+        The pattern is relative to the topmost folder above the file under which any folder matches. A star does not
+        match a slash, as in Go.
         """
         pattern_steps = pattern.strip("/").split("/")
         for ancestor in repository.list_ancestors(self.file):
@@ -239,7 +248,8 @@ class Applier(NamedTuple):
             folders = [
                 folder
                 for folder in repository.subfolders
-                if folder.startswith(prefix) and _match_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
+                if folder.startswith(prefix)
+                and _matches_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
             ]
             if folders:
                 return sorted(folders)
@@ -253,7 +263,7 @@ def is_applier(value: JsonObject) -> bool:
 
 
 def find_helmfile_charts(file: str) -> AppliedFolders | None:
-    """Return the local chart folders of a helmfile's releases, or None if the file is not a readable helmfile."""
+    """Return the local chart folders of a helmfile's releases, or None if the file is no helmfile or cannot be read."""
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
@@ -265,11 +275,14 @@ def find_helmfile_charts(file: str) -> AppliedFolders | None:
 
 
 def _list_application_sources(spec: JsonObject) -> list[JsonObject]:
-    """Return the sources of an Argo CD Application's spec, with an empty mapping for each source of another type."""
+    """Return the sources in the spec of an Argo CD Application: ``source`` and ``sources``.
+
+    A source that is missing or not a mapping is returned as an empty mapping.
+    """
     return [_as_mapping(source) for source in (spec.get("source"), *get_list(spec, "sources"))]
 
 
-def _match_steps(path: list[str], patterns: list[str]) -> bool:
+def _matches_steps(path: list[str], patterns: list[str]) -> bool:
     """Return whether each step of a path matches the corresponding step of a pattern."""
     return len(path) == len(patterns) and all(map(fnmatchcase, path, patterns))
 
@@ -287,7 +300,7 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 
 
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
-    """Yield the patterns with which a git generator includes folders."""
+    """Yield the paths with which a git generator includes folders. Entries that exclude folders are skipped."""
     for directory in map(_as_mapping, directories):
         path = directory.get("path")
         if isinstance(path, str) and not directory.get("exclude"):
