@@ -148,7 +148,7 @@ class AppliedSets:
         return takewhile(lambda path: is_below(path, folder), self._paths[first:])
 
     def _add_set(self, name: str, paths: Iterable[str], *, closed: bool = False) -> None:
-        """Add the set with this name to the sets of each file. A closed set is applied without other files."""
+        """Add a set to the sets of each file. In a closed set, no object is an alternative of another one."""
         for path in paths:
             self._sets[path].add(AppliedSet(name, closed))
 

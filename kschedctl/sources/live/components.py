@@ -148,7 +148,10 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_version(server: Server) -> ReplayedVersion:
-    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError."""
+    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError.
+
+    A warning says if the versions differ, or if the server does not report its version.
+    """
     server_info = _get_object(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)
     if server_info.major != "1" or minor_match is None:
@@ -177,25 +180,30 @@ def _parse_release(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler. The parts that may not be read get their defaults. Raises ClusterError."""
+    """Read the setup of kube-scheduler: its version, leader, pods, flags and configuration. Raises ClusterError.
+
+    What the user may not read gets its default. A warning says if the configuration is unknown or unusable.
+    """
     version, server_version, warnings = read_version(server)
     lease = _get_object(server, LEASE, _Lease)
     pod_list = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
     pods = (pod_list.items or []) if pod_list else []
     pod_spec = pods[0].spec if pods else None
     flags = _parse_flags(pod_spec) if pod_spec else {}
+
     found = _find_configuration(server, pod_spec, flags.get("config", ""))
     if found.problem:
         warnings += (f"{found.problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
     elif flags.get("config") and found.document is None:
         hint = "give a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+
     return SchedulerSetup(
         version,
         server_version,
         found.document,
         configured_by=found.config_map,
-        feature_gates=dict(_iter_gates(flags.get("feature-gates", ""))),
+        feature_gates=dict(_iter_feature_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
         instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
         warnings=warnings,
@@ -257,7 +265,7 @@ def _parse_configuration(text: str, where: str) -> JsonObject | None:
 
 
 def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
-    """Return the flags in kube-scheduler's command line, and the last value of each flag."""
+    """Return the value of each flag in the command line of kube-scheduler's pod. The last value of a flag counts."""
     words = (word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ())))
     return dict(iter_flags(tuple(words)))
 
@@ -271,8 +279,11 @@ def _build_scheduler_instance(pod: _SchedulerPod) -> SchedulerInstance:
     return SchedulerInstance(pod.metadata.name, tag, flags)
 
 
-def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the name and state of each feature gate in a --feature-gates value."""
+def _iter_feature_gates(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the name and the state of each feature gate in the value of --feature-gates.
+
+    An invalid state counts as off. The prefix ``kube:`` is removed.
+    """
     for item in text.split(","):
         name, equals, value = item.partition("=")
         if equals:

@@ -68,7 +68,10 @@ class Connection:
 
 
 def connect(access: Access) -> Connection:
-    """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
+    """Prepare the connection to the chosen cluster, without sending a request to it. Raises ClusterError, UsageError.
+
+    Without a kubeconfig, a program in a pod uses the pod's service account.
+    """
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
     if access.request_timeout:
@@ -112,7 +115,7 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files in order of precedence.
+    """Return the existing kubeconfig files in order of precedence: that of --kubeconfig, or those of KUBECONFIG.
 
     Raises ClusterError if the file of --kubeconfig does not exist.
     """
@@ -314,7 +317,10 @@ class Credentials:
     """The time of the last renewal by the monotonic clock."""
 
     def headers(self) -> urllib3.HTTPHeaderDict:
-        """Build the headers of the next request, after renewing an expired token. Raises ClusterError."""
+        """Build the headers of the next request: the credentials, after renewing an expired token, and impersonation.
+
+        Raises ClusterError if there are no credentials or they cannot be sent.
+        """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._convert_errors():
             settings: Mapping[str, Any] = self.configuration.auth_settings()  # the client renews the token here
