@@ -167,7 +167,7 @@ def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str)
 
 
 def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
-    """Describe a failed request in the words of Go's client."""
+    """Describe a request that got no response, such as a timeout, in the words of Go's client."""
     if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     elif "without response" in str(error):  # urllib3's words for a connection that the server closed
@@ -178,7 +178,7 @@ def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error on one line, without the names of urllib3's objects."""
+    """Describe the cause of a urllib3 error on one line, without the names of urllib3's objects and error numbers."""
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
@@ -221,7 +221,7 @@ def _reject_constant(name: str) -> object:
 
 
 def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
-    """Describe a decoding error in Go's words."""
+    """Describe an error of Python's JSON decoder in the words of Go's decoder."""
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     character = text[error.pos]
@@ -230,7 +230,8 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _describe_preceding_element(preceding_text: str) -> str:
-    """Describe the kind of element after which a comma is expected, in Go's words."""
+    """Describe in Go's words the kind of element after which a comma is expected: of an array or of an object."""
+    # Brackets in strings do not count
     open_brackets: list[str] = []
     for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):
         if bracket in "[{":

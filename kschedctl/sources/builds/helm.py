@@ -63,16 +63,20 @@ class HelmRender:
             )
 
     def _find_template(self, source: str) -> str:
-        """Return the file that Helm calls ``chart/templates/web.yaml``, or "" if it is missing or in a packed chart."""
+        """Return the path of the template that Helm names as ``chart/templates/web.yaml``.
+
+        Return "" if the file does not exist, is in a packed chart, or is outside of the chart's folder.
+        """
         path = os.path.join(self.folder, *source.split("/")[1:])
         is_inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
         return path if source and is_inside and os.path.isfile(path) else ""
 
 
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Return the renderings of the charts among the files, except subcharts and libraries.
+    """Return the renderings of the charts among the files, except subcharts and library charts.
 
-    ``values`` are files, and ``kube_version`` may be "". Raises UsageError if helm is not installed.
+    ``values`` are files with values for the charts. ``kube_version`` is the version of Kubernetes that the charts see,
+    or "" for Helm's default. Raises UsageError if helm is not installed.
     """
     command = [*find_program("--helm", ("helm", "template"))]
     for file in values:

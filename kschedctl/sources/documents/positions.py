@@ -38,16 +38,16 @@ class Text:
         self.content = content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field's key or of a list's item.
+        """Return the line and column, from 1, of a field's key or of a list's item in a document, numbered from 1.
 
-        If the field does not exist, they are those of its nearest ancestor. Documents are numbered from 1.
+        If the field does not exist, return the position of its nearest ancestor.
         """
         if self.content.is_json:
             return self._json.locate(document, path)
         return self._yaml.locate(document, path)
 
     def get_source(self, line: int) -> str:
-        """Return the chart template of the document that begins on the line, as noted by Helm, or ""."""
+        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
         return self._sources.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
@@ -128,7 +128,7 @@ def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
 
 
 def iter_objects(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
-    """Yield the object of the document, or the items if it is a List, or nothing if it is empty or not a mapping."""
+    """Yield the object of the document, or the items if it is a List. An empty or other document yields nothing."""
     yield from _iter_located(document.value, text, document.number, (), document.line)
 
 
@@ -179,7 +179,7 @@ class JsonPositions:
         return self._starts[number - 1]
 
     def _get_fields(self, start: int) -> dict[Key, tuple[int, int]]:
-        """Return the offsets of key and value for each key or index of the value at an offset."""
+        """Return the offsets of the key and the value of each field or item of the value at an offset, from a cache."""
         if start not in self._fields:
             self._fields[start] = dict(_iter_fields(self._text, start))
         return self._fields[start]
@@ -201,6 +201,8 @@ def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, 
             key, position = scanstring(text, position + 1)
             position = skip_space(text, skip_space(text, position) + 1)  # after the colon
         yield key, (start, position)
+
+        # To the next field or item, or to the end
         position = skip_space(text, _skip_value(text, position)[1])
         if text[position] == ",":
             position = skip_space(text, position + 1)
@@ -225,7 +227,7 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and size of a regular file, or None."""
+    """Return the modification time and the size of a regular file, which change if it is edited, or None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
