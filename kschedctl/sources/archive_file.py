@@ -148,16 +148,16 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
         head = first + file.read(_HEAD_SIZE)
         status = None if path == STDIN else os.fstat(file.fileno())
         if status is not None and stat.S_ISREG(status.st_mode):
-            _validate_head(head, size=status.st_size, path=path)
+            _validate_file_head(head, size=status.st_size, path=path)
             yield file, status.st_size
         else:
-            _validate_head(head, size=len(head), path=path)  # before the rest is read
+            _validate_file_head(head, size=len(head), path=path)  # before the rest is read
             data = head + file.read(MAX_FILE_SIZE)
-            _validate_head(head, size=len(data), path=path)
+            _validate_file_head(head, size=len(data), path=path)
             yield io.BytesIO(data), len(data)
 
 
-def _validate_head(head: bytes, *, size: int, path: str) -> None:
+def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
     """Raise InputError if the file does not begin like a zip file, or if its size exceeds MAX_FILE_SIZE.
 
     Snapshots in the first format, which was no zip file, get their own message.

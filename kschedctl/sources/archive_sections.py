@@ -209,7 +209,7 @@ def _decode_pods(data: bytes) -> PodTable:
     pod_count = len(record.names)
     template = _decode_numbers(record.template)
     _validate_codes(template, len(templates))
-    _validate_length(len(template), pod_count)
+    _validate_column_length(len(template), pod_count)
     return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
 
 
@@ -265,7 +265,7 @@ def _decode_nodes(data: bytes) -> tuple[Node, ...]:
     codes = _decode_numbers(record.codes)
     _validate_codes(codes, len(record.images))
     _validate_codes(counts, len(codes) + 1)  # a count is at most the number of codes
-    _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
+    _validate_column_length(int(counts.sum(dtype=np.int64)), len(codes))
 
     # The images of all nodes follow each other, so that each node has a slice of them
     images = [record.images[code] for code in codes.tolist()]
@@ -290,7 +290,7 @@ def _decode_interned_texts(column: _Column, count: int) -> InternedTexts:
         raise ValueError(f"a column of {column.form}")
     codes = _decode_numbers(column.data)
     _validate_codes(codes, len(column.values))
-    _validate_length(len(codes), count)
+    _validate_column_length(len(codes), count)
     return InternedTexts(codes, column.values)
 
 
@@ -299,12 +299,12 @@ def _decode_column(column: _Column, count: int) -> TextColumn:
     match column.form:
         case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
-            _validate_length(len(seconds), count)
+            _validate_column_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
                 raise ValueError("an invalid time")
             return TimeColumn(seconds)
         case _ColumnForm.UIDS:
-            _validate_length(len(column.data), count * UID_BYTES)
+            _validate_column_length(len(column.data), count * UID_BYTES)
             return UidColumn(column.data)
     return _decode_interned_texts(column, count)
 
@@ -320,7 +320,7 @@ def _validate_codes(codes: Ints, value_count: int) -> None:
         raise ValueError("an unknown code")
 
 
-def _validate_length(length: int, expected_length: int) -> None:
+def _validate_column_length(length: int, expected_length: int) -> None:
     """Raise ValueError if the length is not the expected one."""
     if length != expected_length:
         raise ValueError("columns of different length")

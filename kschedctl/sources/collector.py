@@ -151,7 +151,7 @@ class Collector:
         """
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
-        kind, version = (_get_text(document, field, place) for field in ("kind", "apiVersion"))
+        kind, version = (_get_string_field(document, field, place) for field in ("kind", "apiVersion"))
         self.documents += 1
         self._add_as_object(document, kind, version, place)
         self.autoscaler = self.autoscaler or read_autoscaler(document)
@@ -168,8 +168,8 @@ class Collector:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_wanted(unique_kind_name(kind, version), version, place):
-            self._add_in_any_version(document, unique_kind_name(kind, version), version, place)
+        elif self.is_kind_read(unique_kind_name(kind, version), version, place):
+            self._add_object_in_any_version(document, unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
@@ -232,7 +232,7 @@ class Collector:
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
         )
 
-    def is_wanted(self, kind: str, version: str, place: Place) -> bool:
+    def is_kind_read(self, kind: str, version: str, place: Place) -> bool:
         """Return whether objects of this kind are read.
 
         Raises InputError if the document is not an object or is in a version that is too old to be read.
@@ -282,7 +282,7 @@ class Collector:
         for index, item in enumerate(items):
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
-    def _add_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+    def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add an object of a kind that is read, in a known or a newer API version. Raises InputError."""
         if is_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
@@ -397,7 +397,7 @@ def _build_object_key(kind: str, namespace: str, name: str) -> tuple[str, str, s
     return kind, namespace or DEFAULT_NAMESPACE, name
 
 
-def _get_text(document: dict[str, object], field: str, place: Place) -> str:
+def _get_string_field(document: dict[str, object], field: str, place: Place) -> str:
     """Return the string in a field, or "" if it is unset. Raises InputError for other types."""
     value = document.get(field)
     if value is not None and not isinstance(value, str):

@@ -96,7 +96,7 @@ def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False
     """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
-            yield from _iter_names(document, kind, "")
+            yield from _iter_object_names(document, kind, "")
 
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
@@ -155,14 +155,14 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
             yield convert_builtins(document.value, _Object)
 
 
-def _iter_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
+def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
     """Yield the names of objects of the kind in a document, which may be a list of objects.
 
     ``item_kind`` is the kind that a document without a kind has, because it is an item of a list of this kind.
     """
     if document.items is not None:
         for item in document.items:
-            yield from _iter_names(item, kind, document.kind.removesuffix("List"))
+            yield from _iter_object_names(item, kind, document.kind.removesuffix("List"))
     elif (document.kind or item_kind) == kind:
         metadata = document.metadata
         if kind != "Pod":

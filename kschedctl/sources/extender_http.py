@@ -70,9 +70,9 @@ class HTTPCaller:
         scheme = urlsplit(url).scheme
         if scheme not in ("http", "https"):
             raise ExtenderError(f'Post "{strip_url(url)}": unsupported protocol scheme "{scheme}"')
-        return self._post(url, settings, msgspec.json.encode(payload))
+        return self._post_payload(url, settings, msgspec.json.encode(payload))
 
-    def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
+    def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         """Send a POST request and return the status, and the decoded body if the status is 200 or else None.
 
         Raises ExtenderError, UnknownAnswerError, InputError.
@@ -82,7 +82,7 @@ class HTTPCaller:
         limit = Limit(monotonic() + seconds, seconds)
         try:
             with apply_limit(limit):
-                response = self._get_pool(settings).request(
+                response = self._get_connection_pool(settings).request(
                     "POST",
                     url,
                     body=body,
@@ -101,7 +101,7 @@ class HTTPCaller:
         finally:
             response.close()
 
-    def _get_pool(self, settings: Extender) -> urllib3.PoolManager:
+    def _get_connection_pool(self, settings: Extender) -> urllib3.PoolManager:
         """Return the connection pool of an extender, which is created on first use. Raises InputError."""
         key = repr(settings)  # the settings are not hashable
         if key not in self._pools:
@@ -146,10 +146,10 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
         else:
             message = "unexpected EOF"
         raise ExtenderError(message) from None
-    return 200, decode_first_value(_decompress(b"".join(chunks), response, shown_url))
+    return 200, decode_first_value(_decompress_body(b"".join(chunks), response, shown_url))
 
 
-def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
+def _decompress_body(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
     """Return the body, decompressed if it is in the gzip format, which Go's client requests.
 
     Raises ExtenderError if the body is not gzip, and UnknownAnswerError if it expands to more than MAX_BODY_SIZE.

@@ -45,7 +45,7 @@ class PodExtras(NamedTuple):
         named_volumes = [volume for volume in volumes if isinstance(volume, Mapping) and volume.get("name")]
         return cls(sent_annotations, tuple(named_volumes))
 
-    def add_to(self, pod: Payload) -> dict[str, object]:
+    def add_to_pod(self, pod: Payload) -> dict[str, object]:
         """Return a copy of the pod with these annotations and volumes, which replace equally named ones of the pod.
 
         The pod's other annotations and volumes, such as volumes that admission added, are kept.
@@ -74,7 +74,7 @@ class WholePods:
         metadata = payload["Pod"]["metadata"]
         extras = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
         if extras:
-            payload = {**payload, "Pod": extras.add_to(payload["Pod"])}
+            payload = {**payload, "Pod": extras.add_to_pod(payload["Pod"])}
         return self._call(extender, verb, payload)
 
 

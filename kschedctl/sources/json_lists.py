@@ -68,12 +68,12 @@ class ListReader:
         self._place = place
         self._head = b"{" + head[1]
         """The beginning of the list up to its items."""
-        meta = self._parse_strictly(self._head + b'"items":[]}', place)
+        meta = self._parse_json_strictly(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._unique_kind = unique_kind_name(self._kind, self._version)
-        self._is_wanted = not self._kind or collector.is_wanted(self._unique_kind, self._version, place)
+        self._is_wanted = not self._kind or collector.is_kind_read(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
         self._new_fields = NewPodFields(self._warn_of_new_pod_fields)
@@ -190,12 +190,12 @@ class ListReader:
             try:
                 self._collect_item(item, place)
             except _UNDECODABLE:
-                document = self._parse_strictly(item, place)
+                document = self._parse_json_strictly(item, place)
                 defaults = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
                 self._collector.add_document(defaults | document if isinstance(document, dict) else document, place)
             self._index += 1
 
-    def _parse_strictly(self, data: bytes, place: Place) -> Any:
+    def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
         """Parse a JSON value with the strict parser for documents. Raises InputError about the place."""
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
@@ -210,7 +210,7 @@ class ListReader:
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
-        if not self._collector.is_wanted(kind, version, place):
+        if not self._collector.is_kind_read(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
             self._collector.skipped[kind] += 1
@@ -288,7 +288,7 @@ class ListReader:
                     raise self._place.error("invalid JSON: the end of the list is missing") from None
                 self._buffer += data
         rest_size = end - len(list_start)
-        envelope = self._parse_strictly(list_start + self._buffer[:rest_size], self._place)
+        envelope = self._parse_json_strictly(list_start + self._buffer[:rest_size], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error('the kind of a list must end in "List"')

@@ -191,9 +191,9 @@ class PodItems:
             # Times and messages
             facts = template.facts
             if facts.scheduled_piece:
-                scheduled[index] = _parse_time(pieces[facts.scheduled_piece])
+                scheduled[index] = _parse_condition_time(pieces[facts.scheduled_piece])
             if facts.disrupted_piece:
-                disrupted[index] = _parse_time(pieces[facts.disrupted_piece])
+                disrupted[index] = _parse_condition_time(pieces[facts.disrupted_piece])
             if facts.unschedulable_message:
                 unschedulable_messages[index] = facts.unschedulable_message
             if status.message:
@@ -243,7 +243,7 @@ class PodItems:
         conditions = self._decode_field(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
             replace(common_pod.metadata, **self._decode_fields(PodMeta, item.metadata, _SHARED_METADATA)),
-            self._build_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
+            self._build_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common_pod.status, conditions=conditions),
         )
         if conditions_json not in self._facts:
@@ -255,7 +255,7 @@ class PodItems:
         self._templates[shared_key] = template
         return template
 
-    def _build_spec(
+    def _build_pod_spec(
         self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
         """Return the spec of an item, which is built and validated once per key.
@@ -293,7 +293,7 @@ class PodItems:
         return self._parts[key]
 
 
-def _parse_time(piece: bytes) -> str:
+def _parse_condition_time(piece: bytes) -> str:
     """Return the time of a condition as a string, or "" for Go's zero time."""
     text = piece.decode()
     return "" if text == ZERO_TIME else text

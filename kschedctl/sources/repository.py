@@ -122,7 +122,7 @@ class _RepositoryReader:
     def read_build(self, build: Build) -> None:
         """Read the objects of a build. If the build fails, its files are read as they are."""
         try:
-            self.objects += [built for built in build.build_objects() if _is_object(built.value)]
+            self.objects += [built for built in build.build_objects() if _looks_like_object(built.value)]
             self.built |= build.files
             self.readable += 1
         except InputError as error:
@@ -165,7 +165,9 @@ class _RepositoryReader:
             pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT)
         )
         for document in parse_without_schemas(content):
-            located_objects = [candidate for candidate in iter_objects(document, text) if _is_object(candidate.value)]
+            located_objects = [
+                candidate for candidate in iter_objects(document, text) if _looks_like_object(candidate.value)
+            ]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not located_objects and not _is_empty_list(document.value):
                 self._record_skip(SkipReason.FOREIGN, where)
@@ -185,7 +187,7 @@ class _RepositoryReader:
             return _classify_template(file)
         if is_partial_workload(value) and self._folders.is_standalone(os.path.abspath(file)):
             return SkipReason.TEST
-        if self._kustomizations.is_patch(file, value):
+        if self._kustomizations.is_patch_object(file, value):
             return SkipReason.PATCH
         return None
 
@@ -266,7 +268,7 @@ def _classify_template(file: str) -> SkipReason:
     return SkipReason.TEMPLATE
 
 
-def _is_object(value: JsonObject) -> bool:
+def _looks_like_object(value: JsonObject) -> bool:
     """Return whether the value looks like a Kubernetes object: it has a kind, and an apiVersion, metadata or spec.
 
     A ``kind`` alone may also be a value for a chart.
@@ -291,15 +293,15 @@ def _has_placeholder(value: JsonObject) -> bool:
     """
     group = str(value.get("apiVersion")).rpartition("/")[0]
     is_custom = "." in group and not group.endswith(".k8s.io")
-    for text in _iter_texts(value):
+    for text in _iter_strings(value):
         if _PLACEHOLDER.search(text):
             return True
         if not is_custom and _VARIABLE.search(text):
             return True
-    return any(_UPPER_NAME.fullmatch(text) for text in _iter_amounts(value))
+    return any(_UPPER_NAME.fullmatch(text) for text in _iter_quantity_strings(value))
 
 
-def _iter_amounts(value: object) -> Iterator[str]:
+def _iter_quantity_strings(value: object) -> Iterator[str]:
     """Yield the strings in fields with quantities."""
     unvisited: list[object] = [value]
     while unvisited:
@@ -317,7 +319,7 @@ def _has_name_placeholder(value: JsonObject) -> bool:
     return bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 
 
-def _iter_texts(value: object) -> Iterator[str]:
+def _iter_strings(value: object) -> Iterator[str]:
     """Yield all keys and strings in the value, except the strings in fields with free text."""
     unvisited: list[object] = [value]
     while unvisited:

@@ -43,7 +43,9 @@ def _replace_zone(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.replace_label_value(ZONE, value)
 
 
-def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
+def _filter_karpenter_conditions(
+    rewriter: Rewriter, value: tuple[Condition, ...], obj: object
+) -> tuple[Condition, ...]:
     """Drop the conditions that Karpenter does not set, and the reasons and messages of all others."""
     conditions = (condition for condition in value if condition.type in KARPENTER_CONDITIONS)
     return tuple(replace(condition, reason="", message="") for condition in conditions)
@@ -58,13 +60,13 @@ KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
         "provider_id": replace_object_name,
         "capacity": _replace_optional_resources,
         "allocatable": _replace_optional_resources,
-        "conditions": _filter_conditions,
+        "conditions": _filter_karpenter_conditions,
     },
     api.NodePoolSpec: {"limits": _replace_optional_resources},
-    api.NodePoolStatus: {"resources": _replace_optional_resources, "conditions": _filter_conditions},
+    api.NodePoolStatus: {"resources": _replace_optional_resources, "conditions": _filter_karpenter_conditions},
     api.NodeOverlaySpec: {"capacity": _replace_optional_resources},
     api.NodeClassSubnet: {"zone": _replace_zone},
-    api.NodeClassStatus: {"conditions": _filter_conditions},
+    api.NodeClassStatus: {"conditions": _filter_karpenter_conditions},
 }
 
 
@@ -72,7 +74,7 @@ KNOWN_PHASES = frozenset({"Running", "Ready", "Pending", "Suspended", "Failed", 
 """Phases that many operators use. Other phases are left out, because they may contain anything."""
 
 
-def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+def _replace_assigned_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     """Replace the names of resources and of the flavors that are assigned to them."""
     return {rewriter.replace_resource(name): rewriter.replace_name(flavor) for name, flavor in value.items()}
 
@@ -94,7 +96,7 @@ def _replace_topology_assignment(
     return queueing.TopologyAssignment(tuple(map(rewriter.replace_key, value.levels)), tuple(domains))
 
 
-def _replace_controller(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_check_controller(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of an admission check's controller unless it is Kueue's own."""
     return value if value.startswith("kueue.x-k8s.io/") else rewriter.replace_object_name(value)
 
@@ -191,7 +193,7 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.PreemptionGate: {"name": replace_object_name},
     queueing.KueuePodSetAssignment: {
         "name": replace_object_name,
-        "flavors": _replace_flavors,
+        "flavors": _replace_assigned_flavors,
         "resource_usage": replace_resources,
         "topology_assignment": _replace_topology_assignment,
     },
@@ -208,7 +210,7 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     },
     queueing.CohortSpec: {"parent_name": replace_object_name},
     queueing.ResourceFlavorSpec: {"node_labels": replace_labels, "topology_name": replace_object_name},
-    queueing.AdmissionCheckSpec: {"controller_name": _replace_controller},
+    queueing.AdmissionCheckSpec: {"controller_name": _replace_check_controller},
     queueing.TopologyLevel: {"node_label": replace_key},
     queueing.KueueResourceUsage: {"name": replace_resource},
     queueing.KueueFlavorUsage: {"name": replace_object_name},

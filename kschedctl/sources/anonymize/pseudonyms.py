@@ -7,7 +7,12 @@ from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.resource_names import is_qualified_name
-from kschedctl.sources.anonymize.kept_texts import CUSTOM_NAME_DOMAINS, KEPT_PARTS, is_well_known, is_well_known_domain
+from kschedctl.sources.anonymize.kept_texts import (
+    CUSTOM_NAME_DOMAINS,
+    KEPT_PARTS,
+    is_well_known_domain,
+    is_well_known_key,
+)
 
 INVALID_SUFFIX = "?"
 """A suffix that makes a label value or key invalid, so that an invalid original remains invalid."""
@@ -46,7 +51,7 @@ class Pseudonyms:
         The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid
         as well.
         """
-        if is_well_known(text) or not text:
+        if is_well_known_key(text) or not text:
             return self.keep_key(text)
         domain, slash, name = text.rpartition("/")
         if slash:

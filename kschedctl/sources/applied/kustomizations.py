@@ -45,7 +45,7 @@ class Kustomizations:
                 self._read_kustomization_folder(folder)
         self._used = {path for paths in self._bases.values() for path in paths}
         for folder in self._documents:
-            self._record_changes(folder)
+            self._record_changed_bases(folder)
 
     def _read_kustomization_folder(self, folder: str) -> None:
         """Store the documents, bases and other files of a folder's kustomization."""
@@ -54,7 +54,7 @@ class Kustomizations:
         self._bases[folder] = tuple(_iter_bases(folder, documents))
         self._other_files |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
 
-    def _record_changes(self, folder: str) -> None:
+    def _record_changed_bases(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
 
         Earlier records of the same label or field are kept.
@@ -79,9 +79,9 @@ class Kustomizations:
         """
         for folder in self._bases:
             if folder in extra_roots or (folder not in self._used and not _is_component(self._documents[folder])):
-                yield folder, self._find_bases(folder)
+                yield folder, self._find_all_bases(folder)
 
-    def is_patch(self, file: str, document: JsonObject) -> bool:
+    def is_patch_object(self, file: str, document: JsonObject) -> bool:
         """Return whether an object of a file is only a patch, which is not applied by itself.
 
         An object counts as a patch if a kustomization uses its file as one, if the file has the name of a patch, if it
@@ -122,9 +122,9 @@ class Kustomizations:
             for key in ((kind, name), ("", name)):
                 if overrides := overrides_by_object.get(key):
                     document = _apply_overrides(document, overrides)
-        return self._add_labels(path, document)
+        return self._add_selector_labels(path, document)
 
-    def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
+    def _add_selector_labels(self, path: str, document: JsonObject) -> JsonObject:
         """Return the object with the labels that kustomizations add to its selector and pods.
 
         An object that has a selector with labels, or a kind without selector, is returned unchanged.
@@ -146,14 +146,14 @@ class Kustomizations:
 
         For a component these include the bases of all kustomizations that use the component.
         """
-        changed_paths = self._find_bases(folder)
+        changed_paths = self._find_all_bases(folder)
         if _is_component(self._documents[folder]):
             for user, bases in self._bases.items():
                 if folder in bases:
-                    changed_paths |= self._find_bases(user)
+                    changed_paths |= self._find_all_bases(user)
         return changed_paths
 
-    def _find_bases(self, folder: str) -> set[str]:
+    def _find_all_bases(self, folder: str) -> set[str]:
         """Return the files and folders that are direct or indirect bases of a folder, in a new set."""
         bases: set[str] = set()
         unvisited = list(self._bases[folder])

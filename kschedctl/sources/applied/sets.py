@@ -46,7 +46,7 @@ class AppliedSets:
         self._sets: dict[str, set[AppliedSet]] = defaultdict(set)
         self._declared: dict[str, set[AppliedSet]] = {}
         self._clusters: set[AppliedSet] = set()
-        applied_folders = [applied for applier in appliers for applied in applier.iter_applied(repository)]
+        applied_folders = [applied for applier in appliers for applied in applier.iter_applied_folders(repository)]
         applied_folders += filter(None, map(find_helmfile_charts, self._paths))
         self._add_kustomizations(applied_folders)
         for number, applied in enumerate(applied_folders):
@@ -67,7 +67,7 @@ class AppliedSets:
                 if any(is_within(path, declared_path) for declared_path in declared_paths):
                     self._declared.setdefault(path, set()).add(cluster)
 
-    def get_sets(self, place: Location) -> frozenset[AppliedSet]:
+    def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
         """Return the sets in which the object at a place is applied.
 
         Objects of a build are in the set of the build. Other objects are in the sets that the user declared for their
@@ -182,7 +182,7 @@ class Applier(NamedTuple):
     file: str
     value: JsonObject
 
-    def iter_applied(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+    def iter_applied_folders(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
         """Yield the sets of folders that the object applies, without paths that the repository does not have."""
         spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
@@ -194,7 +194,7 @@ class Applier(NamedTuple):
         elif kind == "Application":
             yield self._find_application_folders(spec, repository)
         else:
-            yield from self._iter_application_set(spec, repository)
+            yield from self._iter_application_set_folders(spec, repository)
 
     def _find_application_folders(self, spec: JsonObject, repository: RepositoryFolders) -> AppliedFolders:
         """Return the folders that an Argo CD Application applies, with subfolders if a source is recursive."""
@@ -202,7 +202,9 @@ class Applier(NamedTuple):
         deep = any(_as_mapping(source.get("directory")).get("recurse") is True for source in sources)
         return AppliedFolders(self._find_folders([source.get("path") for source in sources], repository), deep)
 
-    def _iter_application_set(self, spec: JsonObject, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+    def _iter_application_set_folders(
+        self, spec: JsonObject, repository: RepositoryFolders
+    ) -> Iterator[AppliedFolders]:
         """Yield each folder that an ApplicationSet applies, as a set of its own.
 
         Such a folder matches a generator's pattern, or the path in the template with its placeholders as stars.

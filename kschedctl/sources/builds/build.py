@@ -165,13 +165,13 @@ class Overlays(NamedTuple):
         kustomizations and their patches are searched first. If no line is found, it is the first line of the outermost
         kustomization.
         """
-        if not self.files or not _is_changed(self.written, self.built, path):
+        if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
         names = [step for step in reversed(path) if isinstance(step, str)]
         for name in names[:2]:  # the field and its parent
             for kustomization in reversed(self.files):
                 for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _find_line(file, name):
+                    if line := _find_field_line(file, name):
                         return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
 
@@ -222,7 +222,7 @@ def _parse_transformations(annotation: str) -> list[object]:
     return next((value for value in documents if isinstance(value, list)), [])
 
 
-def _is_changed(written: object, built: object, path: Path) -> bool:
+def _is_field_changed(written: object, built: object, path: Path) -> bool:
     """Return whether the build changed or added the field.
 
     A mapping or list that existed before counts as unchanged, even if fields in it were changed.
@@ -259,7 +259,7 @@ def _find_written_item(item: object, index: int, written_list: object) -> object
     return items[index] if index < len(items) else None
 
 
-def _find_line(file: str, field: str) -> int:
+def _find_field_line(file: str, field: str) -> int:
     """Return the number of the first line in a file that contains the name of the field, or 0 if none does."""
     spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
     alternatives = "|".join(map(re.escape, spellings))

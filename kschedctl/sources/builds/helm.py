@@ -84,7 +84,7 @@ def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_v
     if kube_version:
         command += ["--kube-version", kube_version]
     chart_folders = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
-    charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library(folder))
+    charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library_chart(folder))
     return [HelmRender(folder, command) for folder in charts]
 
 
@@ -99,7 +99,7 @@ def _is_subchart(folder: str) -> bool:
     return os.path.basename(parent) == "charts" and os.path.isfile(os.path.join(os.path.dirname(parent), CHART))
 
 
-def _is_library(folder: str) -> bool:
+def _is_library_chart(folder: str) -> bool:
     """Return whether the chart is a library, which Helm does not render."""
     try:
         documents: list[object] = [document.value for document in load_documents(os.path.join(folder, CHART))]

@@ -55,14 +55,20 @@ class OriginFinder:
         It is the object of the same kind with the longest name that is part of the built object's name, to which a
         build may add a prefix and a suffix. If no name fits, it is the only object of the kind in the file.
         """
-        name = _get_name(built)
-        same_kind = [located for located in self._load_file(file) if located.value.get("kind") == built.get("kind")]
-        candidates = [located for located in same_kind if _get_name(located.value) and _get_name(located.value) in name]
+        name = _get_object_name(built)
+        same_kind = [
+            located for located in self._load_file_objects(file) if located.value.get("kind") == built.get("kind")
+        ]
+        candidates = [
+            located
+            for located in same_kind
+            if _get_object_name(located.value) and _get_object_name(located.value) in name
+        ]
         if candidates:
-            return max(candidates, key=lambda located: len(_get_name(located.value)))
+            return max(candidates, key=lambda located: len(_get_object_name(located.value)))
         return same_kind[0] if len(same_kind) == 1 else None
 
-    def _load_file(self, file: str) -> list[LocatedObject]:
+    def _load_file_objects(self, file: str) -> list[LocatedObject]:
         """Return the objects of a file, or [] if the file cannot be read."""
         if file not in self._objects:
             try:
@@ -205,7 +211,7 @@ def _take_annotations(value: JsonDict) -> tuple[str, str]:
     return next(paths, ""), transformations
 
 
-def _get_name(value: JsonObject) -> str:
+def _get_object_name(value: JsonObject) -> str:
     """Return the name of the object, or ""."""
     metadata = value.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""

@@ -73,20 +73,20 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
         if path == STDIN or "\0" in path or not os.path.isdir(path):
             files.append(path)
             continue
-        is_cluster_dump = is_dump(path)
+        is_cluster_dump = is_dump_folder(path)
         if is_cluster_dump:
             dumps.append(path)
         entries = list(_iter_regular_files(path, recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
-            hint = "" if recursive or not _has_folders(path) else "-R also reads the folders in it"
+            hint = "" if recursive or not _has_subfolders(path) else "-R also reads the folders in it"
             raise InputError("no .json, .yaml or .yml file in this folder", where=display_path(path), hint=hint)
         files += documents
         skipped_count += len(entries) - len(documents)
     return FoundFiles(tuple(files), skipped_count, tuple(dumps))
 
 
-def is_dump(folder: str) -> bool:
+def is_dump_folder(folder: str) -> bool:
     """Return whether ``kubectl cluster-info dump --output-directory`` wrote the folder.
 
     A dump has a file of nodes and a folder with pods for each namespace.
@@ -112,7 +112,7 @@ def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryI
             yield stdin or _get_stdin(), b""
             return
         with _open_nonblocking(path) as raw:
-            yield raw, _await_writer(raw.fileno())
+            yield raw, _await_pipe_writer(raw.fileno())
     except OSError as error:
         raise InputError(_describe_error(error), where=display_path(path)) from None
 
@@ -132,7 +132,7 @@ def _open_nonblocking(path: str) -> BinaryIO:
         raise OSError(errno.EINVAL, str(error)) from None
 
 
-def _await_writer(file: int) -> bytes:
+def _await_pipe_writer(file: int) -> bytes:
     """Wait until a pipe has a writer, and make the file blocking again. Files that are not pipes need no writer.
 
     Return the byte that may have been read to find out. Raises OSError if no writer appears within
@@ -213,7 +213,7 @@ def _iter_regular_files(folder: str, recursive: bool) -> Iterator[str]:
 
     With ``recursive``, the files of its subfolders follow. Raises InputError if a folder cannot be listed.
     """
-    for parent, folders, names in os.walk(folder, onerror=_raise_input_error):
+    for parent, folders, names in os.walk(folder, onerror=_raise_listing_error):
         folders.sort()
         if not recursive:
             folders.clear()
@@ -223,12 +223,12 @@ def _iter_regular_files(folder: str, recursive: bool) -> Iterator[str]:
                 yield path
 
 
-def _has_folders(path: str) -> bool:
+def _has_subfolders(path: str) -> bool:
     """Return whether the folder contains folders."""
     return any(entry.is_dir() for entry in os.scandir(path))
 
 
-def _raise_input_error(error: OSError) -> None:
+def _raise_listing_error(error: OSError) -> None:
     """Raise an InputError for a folder that cannot be listed."""
     raise InputError(_describe_error(error), where=display_path(str(error.filename))) from None
 

@@ -134,13 +134,13 @@ class _DocumentBuilder:
         elif event.tag is None or event.implicit[1] or event.tag in _TEXT_TAGS:
             value = event.value
         else:
-            value = self._resolve_tagged(event)
+            value = self._resolve_tagged_scalar(event)
         if event.anchor:
             self.anchors[event.anchor] = value, 1
         is_merge_key = event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG)
         self._add_value(event, value, 1, is_merge_key)
 
-    def _resolve_tagged(self, event: ScalarEvent) -> Json:
+    def _resolve_tagged_scalar(self, event: ScalarEvent) -> Json:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""
         value = resolve_scalar(event.value)
         if event.tag not in _TYPES:

@@ -53,10 +53,10 @@ class EditableText:
         *steps, last = (*root, *change.path)
         parent = self._documents[document - 1]
         for step in steps:
-            parent = self._get_child(parent, step)
+            parent = self._get_child_node(parent, step)
         if id(parent) in self._shared:
             raise NotEditableError("shared by an anchor")
-        value = self._get_child(parent, last)
+        value = self._get_child_node(parent, last)
 
         # Replace its value or its key, or remove it
         if isinstance(change, SetField):
@@ -66,7 +66,7 @@ class EditableText:
             return self._build_replacement(parent.value[index][0], change.key)
         return self._build_field_removal(parent, index)
 
-    def _get_child(self, node: object, step: str | int) -> object:
+    def _get_child_node(self, node: object, step: str | int) -> object:
         """Return the node at a key or index of a node.
 
         Raises NotEditableError if the node is shared by an anchor, or if it has no such child.

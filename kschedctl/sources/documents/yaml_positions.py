@@ -99,7 +99,7 @@ def _is_merge_key(event: Event) -> bool:
     return type(event) is ScalarEvent and event.value == "<<" and bool(event.implicit[0])
 
 
-def _get_key(event: Event) -> str:
+def _get_mapping_key(event: Event) -> str:
     """Return the key of a mapping that an event stands for, or "" if the event is not a scalar but, e.g., an alias."""
     if type(event) is not ScalarEvent:
         return ""
@@ -129,7 +129,7 @@ class _OpenContainer:
             if _is_merge_key(self.key):
                 self._merge_fields(inner_positions)
             else:
-                self.inside[_get_key(self.key)] = FieldPosition(self.key.start_mark, inner_positions, self.line)
+                self.inside[_get_mapping_key(self.key)] = FieldPosition(self.key.start_mark, inner_positions, self.line)
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:

@@ -195,12 +195,12 @@ class Server:
             chunks = []
             size = response.length_remaining or 0
             try:
-                self._check_size(size)
+                self._check_response_size(size)
                 size = 0
                 for chunk in response.stream(CHUNK, decode_content=True):
                     chunks.append(chunk)
                     size += len(chunk)
-                    self._check_size(size)
+                    self._check_response_size(size)
             except (HTTPError, OSError) as error:
                 self.pool.clear()  # the connection may still be half open
                 lost = _TemporaryError(f"connection lost: {_describe_error(error)}")
@@ -209,7 +209,7 @@ class Server:
                 response.close()
         return b"".join(chunks)
 
-    def _check_size(self, size: int) -> None:
+    def _check_response_size(self, size: int) -> None:
         """Raise TooLargeError if the size exceeds MAX_BYTES."""
         if size > MAX_BYTES:
             raise TooLargeError(f"a response of more than {MAX_BYTES >> 20} MiB", where=self.host)
