@@ -112,7 +112,7 @@ class Kustomizations:
         """Return the object with the replicas, spreading, selector and labels that kustomizations give it.
 
         Only workloads that require a selector are changed. Settings for the object's own kind take precedence over
-        settings for any kind. The document may be changed in place.
+        settings for any kind.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
@@ -329,7 +329,7 @@ def get_list(value: JsonObject, key: str) -> list[object]:
 
 
 def _get_containers(spec: JsonObject) -> list[object]:
-    """Return the containers in the pod template of a workload."""
+    """Return the containers in the pod template of a workload's spec, or [] if it has none."""
     containers = _get_field(spec, "template", "spec", "containers")
     return containers if isinstance(containers, list) else []
 
@@ -340,7 +340,7 @@ def _as_mapping(value: object) -> dict[str, object]:
 
 
 def _get_field(value: object, *path: str) -> object:
-    """Return the value at the path in nested mappings, or None."""
+    """Return the value at the path in nested mappings, or None if there is none."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value
