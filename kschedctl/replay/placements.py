@@ -193,7 +193,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
     if failure := simulation.failures.permit_failures.get(outcome.position):
         plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
         return QueuePlace(UNSCHEDULABLE_PODS, plugins) if plugins else QueuePlace(BACKOFF)
-    if simulation.gangs.group_pods([outcome.position]):
+    if simulation.gangs.group_pods_for_queue([outcome.position]):
         return QueuePlace(BACKOFF)
     rejectors = simulation.find_rejectors(outcome.position).all
     return QueuePlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))

@@ -32,7 +32,7 @@ from kschedctl.commands.explain.pod_group import (
 )
 from kschedctl.commands.explain.pod_group_report import GangTask, MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_blocking_gangs
 from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
     GangTerms,
@@ -137,7 +137,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
         return TriedGang(report, failures)
 
     own_groups = schedules_groups_together(scheduler.gates)
-    deadlocked = find_deadlocked_gangs(
+    deadlocked = find_blocking_gangs(
         cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups
     )
     waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()

@@ -21,7 +21,7 @@ from kschedctl.commands.explain.pod_group_report import (
 )
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_blocking_gangs, find_groups_sharing_pods
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
@@ -30,7 +30,7 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     iter_child_orders,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree_cycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
@@ -96,7 +96,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
-    deadlocked = () if result.placed else find_deadlocked_gangs(cycle)
+    deadlocked = () if result.placed else find_blocking_gangs(cycle)
     return replace(
         build_report(result),
         deadlocked_with=format_group_keys(deadlocked),
@@ -120,7 +120,7 @@ class CrossedGroupFields(TypedDict, total=False):
 
 def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
     """Find the groups that the cycle's pods would wait for at Permit, and the groups that those wait for in turn."""
-    crossed = find_crossing(cycle, result, own_groups=own_groups)
+    crossed = find_groups_sharing_pods(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
@@ -376,7 +376,7 @@ class _TreeTrial:
             status = Status(Code.ERROR, (error,))
             return {node.key: GroupResult(status, nominated_rows={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
-        return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
+        return run_tree_cycle(self._build_cycle(self.tree), workload_aware=workload_aware)
 
     @cached_property
     def report(self) -> GroupTreeReport:
@@ -404,7 +404,7 @@ class _TreeTrial:
     def _is_placed_in_order(self, order: GroupTree) -> bool:
         """Return whether the pod is placed if the groups are tried in the given order."""
         position = self.scheduler.view.pods.find_position(self.pod.key)
-        results = run_tree(self._build_cycle(order), workload_aware=False).values()
+        results = run_tree_cycle(self._build_cycle(order), workload_aware=False).values()
         return any(
             member.placed and member.position == position
             for result in results

@@ -13,7 +13,14 @@ from kschedctl.commands.queues.report import (
     QuotaUsage,
 )
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, format_quota, format_units, subtract
+from kschedctl.queueing.kueue.amounts import (
+    FlavorResource,
+    Usage,
+    add_amounts,
+    format_amount,
+    format_quota,
+    subtract_amounts,
+)
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee, start_replay
@@ -158,7 +165,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         reserved = _sum_usage(node.usage for node in nodes)
         admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
         for key in sorted(cohort.subtree_quota):
-            lent = format_units(key.resource, _sum_borrowed(cohort, key))
+            lent = format_amount(key.resource, _sum_borrowed(cohort, key))
             used = reserved.get(key, 0), admitted.get(key, 0)
             title = f"Cohort {cohort.name}"
             yield _report_quota(title, cohort, key, *used, free=_render_free(cohort, key), lent=lent)
@@ -169,7 +176,7 @@ def _sum_usage(usages: Iterable[Usage]) -> Usage:
     total: Usage = {}
     for usage in usages:
         for key, amount in usage.items():
-            total[key] = add(total.get(key, 0), amount)
+            total[key] = add_amounts(total.get(key, 0), amount)
     return total
 
 
@@ -177,13 +184,13 @@ def _sum_borrowed(cohort: CohortNode, key: FlavorResource) -> int:
     """Return how much the nodes directly below a cohort use beyond their own quota."""
     borrowed = 0
     for child in (*cohort.cohorts, *cohort.queues):
-        borrowed = add(borrowed, _compute_borrowed(child, key))
+        borrowed = add_amounts(borrowed, _compute_borrowed(child, key))
     return borrowed
 
 
 def _compute_borrowed(node: QuotaNode, key: FlavorResource) -> int:
     """Return how much a node uses beyond its own quota."""
-    return 0 if node.parent is None else max(0, subtract(node.get_usage(key), node.subtree_quota.get(key, 0)))
+    return 0 if node.parent is None else max(0, subtract_amounts(node.get_usage(key), node.subtree_quota.get(key, 0)))
 
 
 def _render_free(node: QuotaNode, key: FlavorResource) -> str:
@@ -201,14 +208,14 @@ def _report_quota(
         title,
         key.flavor,
         resource,
-        format_units(resource, node.subtree_quota.get(key, 0)),
-        format_units(resource, reserved),
-        format_units(resource, admitted),
-        format_units(resource, _compute_borrowed(node, key)),
+        format_amount(resource, node.subtree_quota.get(key, 0)),
+        format_amount(resource, reserved),
+        format_amount(resource, admitted),
+        format_amount(resource, _compute_borrowed(node, key)),
         lent,
         free,
-        "" if quota.borrowing_limit is None else format_units(resource, quota.borrowing_limit),
-        "" if quota.lending_limit is None else format_units(resource, quota.lending_limit),
+        "" if quota.borrowing_limit is None else format_amount(resource, quota.borrowing_limit),
+        "" if quota.lending_limit is None else format_amount(resource, quota.lending_limit),
     )
 
 

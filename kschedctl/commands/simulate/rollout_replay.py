@@ -196,7 +196,7 @@ class _RolloutReplay:
         placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
         self._created_later = self._find_created_later(placements, set(placed_pods))
         removed = [*placed_pods, *(later.position for later in self._created_later)]
-        following.take_off([position for position in removed if self.view.node[position] >= 0])
+        following.remove_from_nodes([position for position in removed if self.view.node[position] >= 0])
         self._nominated_later = self._find_nominated_later(placements)
         for later in self._nominated_later:
             self.view.nominate(later.position, NO_ROW)
@@ -250,7 +250,7 @@ class _RolloutReplay:
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
         if self.view.node[position] >= 0:  # scheduled once more under the same name
-            self.following.take_off([position])
+            self.following.remove_from_nodes([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt(position)
         comparison = _compare_placement(placement, tried, row, self.following)

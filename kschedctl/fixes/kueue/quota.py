@@ -10,7 +10,7 @@ from kschedctl.api.queueing import ClusterQueue
 from kschedctl.fixes.kueue.changes import AdmissionProposal, ObjectPatch, apply_operations, build_operation
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, format_units, subtract
+from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, format_amount, subtract_amounts
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, ResourceGroup
 from kschedctl.queueing.kueue.workloads import WorkloadInfo
 from kschedctl.replay.kubectl import Operation
@@ -138,7 +138,7 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
     shortages = {}
     for resource, amount in requests.items():
         key = FlavorResource(flavor, resource)
-        shortage = subtract(amount, queue.node.compute_available(key))
+        shortage = subtract_amounts(amount, queue.node.compute_available(key))
         if 0 < shortage < UNLIMITED:
             shortages[key] = shortage
     return shortages
@@ -158,7 +158,7 @@ def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) 
         current = quota.nominal if field is _NOMINAL else quota.borrowing_limit
         if not path or current is None or (field is _BORROWING and cached.node.parent is None):
             return None
-        before, after = format_units(key.resource, current), format_units(key.resource, current + amount)
+        before, after = format_amount(key.resource, current), format_amount(key.resource, current + amount)
         operations.append(build_operation(f"{path}/{field.name}", after))
         phrases.append(f"of {key.resource} in flavor {key.flavor} from {before} to {after}")
     summary = f"raise {field.name} {' and '.join(phrases)} in ClusterQueue {cached.name}"

@@ -166,7 +166,7 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
     if len(selecting_budgets) > 1:
         return False
     (budget,) = selecting_budgets
-    return budgets.count_allowed(budget) > _count_evictions(tried)[budget]
+    return budgets.count_allowed_disruptions(budget) > _count_evictions(tried)[budget]
 
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:

@@ -10,7 +10,7 @@ from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.queueing import ClusterQueue, Cohort, KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.cluster_queues import read_settings
+from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.pod_requests import compute_requests
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
@@ -23,7 +23,7 @@ def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
     """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each of these."""
     problems: list[str] = []
     readable = {
-        "cluster_queues": tuple(_iter_readable("ClusterQueue", cluster.cluster_queues, read_settings, problems)),
+        "cluster_queues": tuple(_iter_readable("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)),
         "cohorts": tuple(_iter_readable("Cohort", cluster.cohorts, _read_cohort, problems)),
         "kueue_workloads": tuple(_iter_readable("Workload", cluster.kueue_workloads, _read_workload, problems)),
     }

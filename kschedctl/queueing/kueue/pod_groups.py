@@ -61,7 +61,7 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
         pod_sets = _build_pod_sets(pods[:total], builder)
     owners = tuple(OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid) for pod in pods[:total])
     metadata = ObjectMeta(name, first.namespace, owner_references=owners, creation_timestamp=builder.created)
-    return KueueWorkload(metadata, builder.build_spec(first, queue, pod_sets))
+    return KueueWorkload(metadata, builder.build_workload_spec(first, queue, pod_sets))
 
 
 def _build_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:

@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.queueing import KueuePodSet
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import Requests, count_requests, find_exceeding, parse_requests
+from kschedctl.queueing.kueue.amounts import Requests, convert_to_requests, find_exceeding_resources, parse_requests
 
 _CONTAINER, _POD = "Container", "Pod"
 _ABOVE_LIMIT = "requests must not exceed its limits"
@@ -99,7 +99,7 @@ def _adjust_container(container: Container, defaults: LimitRangeItem) -> Contain
 
 def compute_requests(spec: PodSpec) -> Requests:
     """Compute what one pod requests, in Kueue's units. Raises QuantityError."""
-    return count_requests(_compute_quantities(spec))
+    return convert_to_requests(_compute_quantities(spec))
 
 
 def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Requests:
@@ -112,7 +112,7 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
         for name, quantity in _compute_quantities(spec).items()
         if not name.startswith(tuple(settings.exclude_resource_prefixes))
     }
-    requests = count_requests(_transform(quantities, settings.transformations))
+    requests = convert_to_requests(_transform(quantities, settings.transformations))
     return {name: max(amount, 0) for name, amount in requests.items()}
 
 
@@ -196,10 +196,10 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         spec, path = pod_set.template.spec, f"spec.podSets[{index}].template.spec"
         for field, container in _iter_containers(spec):
             resources = container.resources
-            exceeding = find_exceeding(_parse(resources.requests), _parse(resources.limits))
+            exceeding = find_exceeding_resources(_parse(resources.requests), _parse(resources.limits))
             errors += _format_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
-            exceeding = find_exceeding(_parse(spec.resources.requests), _parse(spec.resources.limits))
+            exceeding = find_exceeding_resources(_parse(spec.resources.requests), _parse(spec.resources.limits))
             errors += _format_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
 
@@ -227,8 +227,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if the amounts are above the maximum, and one if they are below the minimum."""
-    yield from _format_errors(path, find_exceeding(highest, _parse(bounds.max)), _ABOVE_MAX)
-    yield from _format_errors(path, find_exceeding(_parse(bounds.min), lowest), _BELOW_MIN)
+    yield from _format_errors(path, find_exceeding_resources(highest, _parse(bounds.max)), _ABOVE_MAX)
+    yield from _format_errors(path, find_exceeding_resources(_parse(bounds.min), lowest), _BELOW_MIN)
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:

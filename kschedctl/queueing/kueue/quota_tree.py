@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.queueing import KueueResourceGroup
-from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, parse_quota, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add_amounts, parse_quota, subtract_amounts
 
 
 class QuotaLimits(NamedTuple):
@@ -83,35 +83,35 @@ class QuotaNode:
         lending_limit = self.get_quota(key).lending_limit
         if lending_limit is None:
             return 0
-        return max(0, subtract(self.subtree_quota.get(key, 0), lending_limit))
+        return max(0, subtract_amounts(self.subtree_quota.get(key, 0), lending_limit))
 
     def compute_local_available(self, key: FlavorResource) -> int:
         """Return what is free of the part that is not lent to the parent."""
-        return max(0, subtract(self.compute_local_quota(key), self.get_usage(key)))
+        return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
     def compute_available(self, key: FlavorResource) -> int:
         """Return how much more can be used, with what may be borrowed. Negative if too much is in use."""
         subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
         if self.parent is None:
-            return subtract(subtree_quota, usage)
+            return subtract_amounts(subtree_quota, usage)
         from_parent = self.parent.compute_available(key)
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
             local_quota = self.compute_local_quota(key)
-            lent = subtract(subtree_quota, local_quota)
-            used_of_lent = max(0, subtract(usage, local_quota))
-            from_parent = min(add(subtract(lent, used_of_lent), borrowing_limit), from_parent)
-        return add(self.compute_local_available(key), from_parent)
+            lent = subtract_amounts(subtree_quota, local_quota)
+            used_of_lent = max(0, subtract_amounts(usage, local_quota))
+            from_parent = min(add_amounts(subtract_amounts(lent, used_of_lent), borrowing_limit), from_parent)
+        return add_amounts(self.compute_local_available(key), from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
         """Return how much could be used if nothing was in use."""
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota
-        capacity = add(self.compute_local_quota(key), self.parent.compute_capacity(key))
+        capacity = add_amounts(self.compute_local_quota(key), self.parent.compute_capacity(key))
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
-            capacity = min(add(subtree_quota, borrowing_limit), capacity)
+            capacity = min(add_amounts(subtree_quota, borrowing_limit), capacity)
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
@@ -122,10 +122,10 @@ class QuotaNode:
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
             local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
-            node.usage[key] = add(used, amount)
+            node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:
                 return
-            amount = subtract(amount, local_available)
+            amount = subtract_amounts(amount, local_available)
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
@@ -135,8 +135,8 @@ class QuotaNode:
             used = node.usage.get(key, 0)
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
-            carried = used if lends_all else subtract(used, node.compute_local_quota(key))
-            node.usage[key] = subtract(used, amount)
+            carried = used if lends_all else subtract_amounts(used, node.compute_local_quota(key))
+            node.usage[key] = subtract_amounts(used, amount)
             if carried <= 0:
                 return
             amount = min(amount, carried)
@@ -144,7 +144,7 @@ class QuotaNode:
 
     def would_borrow(self, key: FlavorResource, amount: int = 0) -> bool:
         """Return whether the subtree would use more than its quota with an additional amount."""
-        return self.subtree_quota.get(key, 0) < add(self.get_usage(key), amount)
+        return self.subtree_quota.get(key, 0) < add_amounts(self.get_usage(key), amount)
 
     def is_within_quota(self, keys: Iterable[FlavorResource]) -> bool:
         """Return whether the subtree uses at most its quota of each of these resources."""
@@ -158,7 +158,7 @@ class QuotaNode:
         """Return whether requests fit in the subtree's quota, and what of them goes to the parent."""
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {
-            key: max(0, subtract(amount, self.compute_local_available(key))) for key, amount in requests.items()
+            key: max(0, subtract_amounts(amount, self.compute_local_available(key))) for key, amount in requests.items()
         }
         return fits, remaining
 
@@ -208,11 +208,11 @@ class CohortNode(QuotaNode):
             cohort.sum_subtree()
         for child in (*self.cohorts, *self.queues):
             for key, quota in child.subtree_quota.items():
-                lent = subtract(quota, child.compute_local_quota(key))
-                self.subtree_quota[key] = add(self.subtree_quota.get(key, 0), lent)
+                lent = subtract_amounts(quota, child.compute_local_quota(key))
+                self.subtree_quota[key] = add_amounts(self.subtree_quota.get(key, 0), lent)
             for key, amount in child.usage.items():
-                carried = max(0, subtract(amount, child.compute_local_quota(key)))
-                self.usage[key] = add(self.usage.get(key, 0), carried)
+                carried = max(0, subtract_amounts(amount, child.compute_local_quota(key)))
+                self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
 def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
@@ -223,11 +223,11 @@ def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> 
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
-    remaining = subtract(amount, node.compute_local_available(key))
+    remaining = subtract_amounts(amount, node.compute_local_available(key))
     root = node.parent
     for cohort in node.iter_ancestors():
         if not cohort.would_borrow(key, remaining):
             return cohort.height, cohort.parent is not None
-        remaining = subtract(remaining, cohort.compute_local_available(key))
+        remaining = subtract_amounts(remaining, cohort.compute_local_available(key))
         root = cohort
     return root.height, False

@@ -15,7 +15,7 @@ from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, format_units, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subtract_amounts
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.quota_tree import QuotaNode
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_tree
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
@@ -317,10 +317,10 @@ class _Topologies:
         for name, flavor in self._flavors.items():
             if flavor.spec.topology_name in topologies:
                 topology = topologies[flavor.spec.topology_name]
-                self._trees[name] = build_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
+                self._trees[name] = build_topology_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
             outside = PodsOutside(cluster.pods)
-            self._free = {name: outside.subtract_from(tree) for name, tree in self._trees.items()}
+            self._free = {name: outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
         """Return the topology of each flavor, with the room that the Workloads of the ClusterQueues take."""
@@ -458,16 +458,16 @@ def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
 
 def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as quantities."""
-    return {resource: format_units(resource, amount) for resource, amount in sorted(amounts.items())}
+    return {resource: format_amount(resource, amount) for resource, amount in sorted(amounts.items())}
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
     """Return how much of a resource a ClusterQueue uses, and how much more this is than its nominal quota."""
     used = queue.node.get_usage(key)
-    usage = {"total": format_units(key.resource, used)}
-    borrowed = subtract(used, queue.node.get_quota(key).nominal)
+    usage = {"total": format_amount(key.resource, used)}
+    borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)
     if queue.node.parent is not None and borrowed > 0:
-        usage["borrowed"] = format_units(key.resource, borrowed)
+        usage["borrowed"] = format_amount(key.resource, borrowed)
     return usage
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from kschedctl.queueing.kueue.amounts import Usage, add, subtract
+from kschedctl.queueing.kueue.amounts import Usage, add_amounts, subtract_amounts
 from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
 from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
@@ -181,7 +181,7 @@ class AdmissionScheduler:
         self._cycle += 1
         self._now = now
         self._result = CycleResult()
-        self._snapshot = self._queues.cache.snapshot(topologies)
+        self._snapshot = self._queues.cache.build_snapshot(topologies)
         self._preemptor = Preemptor(self._snapshot, now, self._settings.fair_strategies)
 
         entries, rejected = self._nominate(heads)
@@ -254,7 +254,7 @@ class AdmissionScheduler:
             info,
             queue,
             self._snapshot,
-            self._preemptor.simulate,
+            self._preemptor.simulate_preemption,
             self._gates,
             self._cycle,
             self._settings.ignores_undeclared,
@@ -281,7 +281,7 @@ class AdmissionScheduler:
 
         If nothing fits, the assignment for all pods is returned without targets. Upstream: getInitialAssignments.
         """
-        full = assigner.assign()
+        full = assigner.assign_flavors()
         outcome = self._find_fitting_outcome(assigner, full)
         if outcome is not None:
             return outcome
@@ -307,8 +307,8 @@ class AdmissionScheduler:
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
             placements = assigner.build_placement_requests(assignment)
         info = assigner.info
-        usage = WorkloadUsage(assignment.sum_requests(info), info.compute_topology_usage(self._gates))
-        request = PreemptionRequest(info, assigner.queue, assignment.list_preempting(), usage, placements)
+        usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
+        request = PreemptionRequest(info, assigner.queue, assignment.find_preempting_resources(), usage, placements)
         return self._preemptor.find_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
@@ -331,7 +331,7 @@ class AdmissionScheduler:
         while low < high:
             reduction = (low + high) // 2
             reduced = [count - span * reduction // total for count, span in zip(counts, spans, strict=True)]
-            outcome = self._find_fitting_outcome(assigner, assigner.assign(reduced))
+            outcome = self._find_fitting_outcome(assigner, assigner.assign_flavors(reduced))
             if outcome is None:
                 low = reduction + 1
             else:
@@ -567,15 +567,15 @@ class AdmissionScheduler:
 
     def _admit(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
         """Reserve quota for an entry, and admit it if it needs no admission checks. Upstream: admit."""
-        admission = QuotaAdmission(queue.name, assignment.list_admissions())
+        admission = QuotaAdmission(queue.name, assignment.build_pod_set_admissions())
         workload = reserve_quota(entry.workload, admission, self._now)
         if _has_all_checks(workload, queue):
             workload = sync_admitted(workload, self._gates, self._now)
         entry.status = EntryStatus.ASSUMED
-        self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
+        self._queues.cache.update_workload(self._queues.get_workload_info(workload))
         waited = (self._now - get_wait_start(workload)) / _SECOND
         message = f"Quota reserved in ClusterQueue {queue.name}, wait time since queued was {waited:.0f}s"
-        if attempts := assignment.attempts_in_words:
+        if attempts := assignment.describe_attempts():
             message += f"; Flavors considered: {attempts}"
         self._record(workload, NORMAL, "QuotaReserved", message)
         if workload.is_admitted:
@@ -631,11 +631,11 @@ def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     for key, amount in assignment.quota.items():
         quota, usage = queue.node.get_quota(key), queue.node.get_usage(key)
         if assignment.borrowing == 0:
-            reserved[key] = max(0, min(amount, subtract(quota.nominal, usage)))
+            reserved[key] = max(0, min(amount, subtract_amounts(quota.nominal, usage)))
         elif quota.borrowing_limit is None:
             reserved[key] = amount
         else:
-            reserved[key] = min(amount, subtract(add(quota.nominal, quota.borrowing_limit), usage))
+            reserved[key] = min(amount, subtract_amounts(add_amounts(quota.nominal, quota.borrowing_limit), usage))
     return reserved
 
 

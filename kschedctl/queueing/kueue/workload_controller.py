@@ -72,7 +72,7 @@ class WorkloadController:
             if workload.is_admissible:
                 self._queues.add_or_update(workload)
             else:
-                self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
+                self._queues.cache.update_workload(self._queues.get_workload_info(workload))
         self._store.changed.update(self._store.workloads)
         self.settle(self._now)
 
@@ -133,11 +133,11 @@ class WorkloadController:
         self._seen[key] = new
         if new.is_finished or not new.active:
             self._queues.remove(key)
-            self._queues.cache.remove(key)
+            self._queues.cache.remove_workload(key)
             self._queues.note_release(key)
         elif not new.has_quota:
             if old.has_quota:
-                self._queues.cache.remove(key)
+                self._queues.cache.remove_workload(key)
                 self._queues.note_release(key)
             if new.is_on_hold:
                 self._queues.remove(key)
@@ -146,7 +146,7 @@ class WorkloadController:
         else:
             if not old.has_quota:
                 self._queues.remove(key)
-            self._queues.cache.add_or_update(self._queues.get_workload_info(new))
+            self._queues.cache.update_workload(self._queues.get_workload_info(new))
 
     def _stop_job(self, key: str) -> None:
         """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended.

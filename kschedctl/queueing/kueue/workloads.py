@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.amounts import (
     FlavorResource,
     Requests,
     Usage,
-    add,
+    add_amounts,
     divide_requests,
     parse_requests,
     scale_requests,
@@ -28,7 +28,7 @@ from kschedctl.queueing.kueue.conditions import (
     Conditions,
     ConditionType,
     WorkloadCondition,
-    is_true,
+    is_condition_true,
     read_conditions,
     set_condition,
 )
@@ -125,7 +125,7 @@ class WorkloadState:
 
     def has(self, condition: ConditionType) -> bool:
         """Return whether a condition is true."""
-        return is_true(self.conditions, condition)
+        return is_condition_true(self.conditions, condition)
 
     @property
     def has_quota(self) -> bool:
@@ -389,7 +389,7 @@ class WorkloadInfo:
             for resource, amount in pod_set.requests.items():
                 if flavor := pod_set.flavors.get(resource):
                     key = FlavorResource(flavor, resource)
-                    quota[key] = add(quota.get(key, 0), amount)
+                    quota[key] = add_amounts(quota.get(key, 0), amount)
         self.usage = WorkloadUsage(quota, self.compute_topology_usage(gates))
         return self.usage
 

@@ -20,7 +20,7 @@ from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorklo
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import format_units
+from kschedctl.queueing.kueue.amounts import format_amount
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
@@ -300,7 +300,7 @@ class WaitingQueues:
         if quotas is not None:
             return {
                 (key.flavor, key.resource): _Quota(
-                    parse(format_units(key.resource, quota.free)), parse(format_units(key.resource, quota.capacity))
+                    parse(format_amount(key.resource, quota.free)), parse(format_amount(key.resource, quota.capacity))
                 )
                 for key, quota in quotas.items()
             }

@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import find_never_started, sort_by_importance
+from kschedctl.scheduler.engine.preemption.victims import find_never_started, order_by_importance
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, find_applicable_limits
 from kschedctl.snapshot.fork import Fork
@@ -62,7 +62,7 @@ class QuotaVictims:
             self.use.sum_namespace(quota.namespace), self.claim.same_quota
         )
 
-    def find_potential(self, nodes: Bools) -> Positions:
+    def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the positions of the potential victims on some nodes, in order of importance."""
         view, pods = self.view, self.view.pods
         quota_numbers = self.use.quota_numbers
@@ -76,7 +76,7 @@ class QuotaVictims:
         potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._find_borrowing_pods(potential)]
-        return potential[sort_by_importance(view, potential, self._build_arrival_keys(potential))]
+        return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
         """Return whether a terminating pod makes room for this pod, because it could be one of its victims."""
@@ -135,7 +135,7 @@ class QuotaVictims:
             return None
         return EXCEEDED, self._find_nodes_over_quota(self.quota, pods, self.claim.pod_requests, self.claim.pod_requests)
 
-    def find_exceeded(self, pods: Positions, removed: Bools) -> Bools | None:
+    def find_nodes_to_evict_again(self, pods: Positions, removed: Bools) -> Bools | None:
         """Return the nodes (N,) where the quotas are exceeded without the removed pods, or None without a quota."""
         if self.quota is None:
             return None

@@ -294,7 +294,7 @@ class UndoableDrain(EmptyingDrain):
     def _has_room_elsewhere(self, position: Position) -> bool:
         """Return whether the filters that look at single nodes accept the pod on another node."""
         framework = self.simulation.get_required_framework(position)
-        is_feasible = self.simulation.placements.find_locally_feasible(framework, position)
+        is_feasible = self.simulation.placements.find_locally_feasible_mask(framework, position)
         is_feasible[self.row] = False
         return bool(is_feasible.any())
 

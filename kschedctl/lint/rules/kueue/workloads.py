@@ -28,8 +28,8 @@ from kschedctl.queueing.kueue.amounts import (
     UNLIMITED,
     FlavorResource,
     Requests,
-    add,
-    format_units,
+    add_amounts,
+    format_amount,
     scale_requests,
     sum_requests,
 )
@@ -274,7 +274,7 @@ def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) 
             continue
         capacity = 0
         for flavor in group.flavors:
-            capacity = add(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
+            capacity = add_amounts(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
         if amount > capacity:
             flavors = f"flavor {group.flavors[0]}" if len(group.flavors) == 1 else "all flavors together"
             return _format_excess("it", FlavorExcess(flavors, resource, amount, capacity))
@@ -323,7 +323,7 @@ def _format_excess(requester: str, excess: FlavorExcess) -> str:
 
 def _format_amount(resource: str, amount: int) -> str:
     """Format an amount of a resource, or return ``unlimited``."""
-    return "unlimited" if amount == UNLIMITED else format_units(resource, amount)
+    return "unlimited" if amount == UNLIMITED else format_amount(resource, amount)
 
 
 def _has_condition(workload: KueueWorkload, type_: str) -> bool:
