@@ -64,6 +64,8 @@ class RolloutResult(NamedTuple):
     owner: Owner
     restarted: int = 0
     """The number of running pods of the owner that were restarted."""
+    waiting: int | None = None
+    """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
     harm: str = ""
@@ -337,7 +339,9 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
 
     placed = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    rolled_out = _with_evictions(RolloutResult(owner, restarted), simulation, own_positions)
+    waiting = max(change.desired - placed, 0)
+    result = RolloutResult(owner, restarted, waiting)
+    rolled_out = _with_evictions(result, simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:
