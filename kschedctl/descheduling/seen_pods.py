@@ -50,7 +50,9 @@ class SeenPods:
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
         """Return the selected nodes that are ready or have no Ready condition, as an (N,) mask."""
         nodes = self.view.nodes
-        is_selected = nodes.evaluate(lambda labels, _: selector.matches(labels), selector.keys).astype(np.bool_)
+        is_selected = nodes.evaluate_per_node(lambda labels, _: selector.matches(labels), selector.keys).astype(
+            np.bool_
+        )
         return is_selected & self._is_ready
 
     @cached_property

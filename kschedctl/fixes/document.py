@@ -93,7 +93,7 @@ def build_remedy(
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield what the user must fill in or find out first, and what each fix gives up or loses."""
+    """Yield the costs of the fixes: values to fill in first, things to find out first, and what is given up or lost."""
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
     for fix in fixes:
@@ -145,9 +145,13 @@ LONGEST_SHORT_COST = 160
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     """Describe how many of the new nodes go to pods ahead in the queue, as the end of the summary.
 
-    The text is empty unless several nodes are added.
+    The text is empty unless several nodes are added and pods ahead in the queue take part of them.
     """
-    nodes = sum(edit.key.kind == "Node" and fix.with_node_count is not None for fix in fixes for edit in fix.edits)
+    # Only fixes that add nodes can have another number of nodes.
+    node_edits = [
+        edit for fix in fixes if fix.with_node_count is not None for edit in fix.edits if edit.key.kind == "Node"
+    ]
+    nodes = len(node_edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
     of_nodes = "" if len(fixes) == 1 else " of the nodes"
@@ -157,7 +161,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Build the cost of deleting a Job with its pods, which its immutable template requires."""
+    """Build the cost of deleting and recreating a Job with its pods, which is needed as its template is immutable."""
     pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
@@ -170,14 +174,22 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Sort fixes so that other pods are removed first, and the target pod does not preempt others in the meantime."""
-    return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits))
+    """Sort fixes that remove other pods before the rest, so that the target pod does not preempt pods in between."""
+
+    def edits_no_other_pod(fix: Fix) -> bool:
+        """Return whether the fix edits no pod but the target pod."""
+        return all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits)
+
+    return sorted(fixes, key=edits_no_other_pod)
 
 
 def _move_pod_edits_to_template(
     trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the trial's edits, with the edit of the pod applied to the template in its workload's manifest."""
+    """Return the trial's edits, with the edits of the pod applied to the template in its workload's manifest instead.
+
+    The edits are returned as they are if no workload is given or the pod is not edited.
+    """
     edits = dict(trial.edits)
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
         return edits
@@ -193,7 +205,7 @@ def _move_pod_edits_to_template(
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:
-    """Return whether the edit changes more than the pod's status, which only controllers write."""
+    """Return whether the edit of a pod changes more than its status, which only controllers write."""
     assert isinstance(edit.before, Pod)
     assert isinstance(edit.after, Pod)
     return replace(edit.before, status=edit.after.status) != edit.after
@@ -223,7 +235,10 @@ def _join_to_sentence(texts: Iterable[str]) -> str:
 
 
 def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:
-    """Yield the edits in the form that `Remedy.changes` has: JSON patches, or objects to create and delete."""
+    """Yield the edits in the form of `Remedy.changes`: a JSON patch, an object to create, or a reference to delete.
+
+    A patch is marked with `anew` if the object has to be recreated, and with `subresource` if a pod is resized.
+    """
     for key, edit in edits.items():
         reference = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if edit.after is None:
@@ -243,14 +258,14 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
 
 
 def get_template_spec(workload: Any) -> PodSpec:
-    """Return the pod spec in the workload's template."""
+    """Return the pod spec in the workload's template, or in the Job template of a CronJob. It may be empty."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
     return pod_spec
 
 
 def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with another pod spec in its template."""
+    """Return the workload with the pod spec in its template, or in the Job template of a CronJob, replaced."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
         job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
@@ -318,13 +333,12 @@ def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
 def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """Build the patch of the pod's owner that turns the pod `before` into `after`.
 
-    `waiting` are the owner's waiting pods that should get the change. They are deleted if the owner's kind does not
-    replace them.
+    `waiting` are the owner's waiting pods that should get the change. They have to be deleted if the owner's controller
+    does not replace waiting pods. A Job, and a pod that cannot be updated in place, have to be recreated.
     """
     owner = find_owner(before)
     old_template, new_template = _build_written_template(before, owner), _build_written_template(after, owner)
-    patch: JsonObject = build_strategic_patch(old_template, new_template)
-    patch = wrap_in_template(owner.kind, patch)
+    patch: JsonObject = wrap_in_template(owner.kind, build_strategic_patch(old_template, new_template))
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)

@@ -17,14 +17,18 @@ from kschedctl.snapshot.nodes import HOSTNAME
 
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
-    """Return a line for each kind of fix that the search did not find because it is impossible."""
+    """Return a line for each kind of fix that the search did not find because it is impossible.
+
+    There are no lines if admission or the lack of a profile ended the replay before the scheduling cycle.
+    """
     base = search.trials.base
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.working_trials for fix in trial.changes}
     lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
-    if FixKind.ADD_NODE not in kinds and (node_trials := search.trials.find_single_trials(FixKind.ADD_NODE)):
-        tried_text = f"{_format_shape_count(len(node_trials))} tried"
+    failed_node_trials = search.trials.find_single_trials(FixKind.ADD_NODE)
+    if FixKind.ADD_NODE not in kinds and failed_node_trials:
+        tried_text = f"{_format_shape_count(len(failed_node_trials))} tried"
         lines.append(f"one more node: the pod fits on no node like the existing ones ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
@@ -32,7 +36,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield why a pod with hostPath files on a missing host cannot move to another host."""
+    """Yield a line that names the missing host if the pod has hostPath files there and so cannot use another host."""
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
@@ -52,7 +56,7 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
 
 
 def _format_shape_count(number: int) -> str:
-    """Format the number of node shapes."""
+    """Format a number of node shapes, which are called node types for the user."""
     return "1 node type" if number == 1 else f"{number} node types"
 
 
@@ -92,7 +96,11 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
 
 
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
-    """Yield why no other PriorityClass helps, if the cluster's PriorityClasses were read."""
+    """Yield a line that says why no higher PriorityClass helps.
+
+    There is none if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind of
+    fix.
+    """
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
     if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):
         return

@@ -62,7 +62,7 @@ def find_node_pool_fixes(
 
 
 def _helps(change: PoolCorrection, replay: Replay) -> bool:
-    """Return whether the changed pool would launch a node for the pod."""
+    """Replay Karpenter with the change, and return whether the changed pool would launch a node for the pod."""
     after = replay(change.cluster, change.types)
     return any(pool.pool == change.pool and pool.takes for pool in after.pools)
 
@@ -82,7 +82,7 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
 
 
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
-    """Yield the changes of each NodePool that may each be enough for the pod."""
+    """Yield changes of each NodePool or its node class, each of which may be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
         yield from _iter_missing_label_corrections(cluster, pool, pod)
         yield from _iter_empty_label_corrections(cluster, pool, pod)
@@ -90,9 +90,10 @@ def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] |
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield corrections that add the labels that the pod needs and the pool's template neither has nor restricts.
+    """Yield corrections that add labels that the pod needs to the pool's template, one for each affinity term.
 
-    There are none for a pool whose nodes have another platform than the pod's image.
+    Labels that the template has or restricts by a requirement, and labels of Kubernetes and Karpenter, are not added.
+    There are no corrections for a pool whose nodes have another platform than the pod's image.
     """
     template = pool.spec.template
     requirements = {requirement.key: requirement for requirement in template.spec.requirements}
@@ -103,9 +104,10 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
     labels = template.metadata.labels
     for wanted in iter_wanted_labels(pod):
-        missing = {key: values for key, values in wanted.items() if key not in labels and key not in requirements}
         missing = {
-            key: values for key, values in missing.items() if not is_kubernetes_label(key) and KARPENTER not in key
+            key: values
+            for key, values in wanted.items()
+            if key not in labels and key not in requirements and not is_kubernetes_label(key) and KARPENTER not in key
         }
         if missing and all(missing.values()):
             added = {key: values[0] for key, values in missing.items()}
@@ -116,9 +118,9 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
 
 def _iter_empty_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the correction that gives a value to empty labels of the pool that are topology keys of the pod.
+    """Yield the correction that gives a value to the pool's empty labels by which the pod spreads over topologies.
 
-    Karpenter treats an empty label as missing.
+    Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
     """
     labels = pool.spec.template.metadata.labels
     keys = dict.fromkeys(constraint.topology_key for constraint in pod.spec.topology_spread_constraints)
@@ -132,7 +134,7 @@ def _iter_empty_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) ->
 
 
 def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
-    """Build the correction that adds labels to the pool's template."""
+    """Build the correction that sets labels in the pool's template, with the command and the changed cluster."""
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
@@ -158,7 +160,7 @@ def _iter_zone_corrections(
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
     kind = find_class_kind(pool)
-    node_class = NodeClasses(cluster).find_class(pool)
+    node_class = NodeClasses(cluster).find_node_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
     wanted_zones = list(dict.fromkeys(zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())))

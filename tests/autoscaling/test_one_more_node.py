@@ -16,7 +16,7 @@ def loop_of(case: Json) -> AutoscalerLoop:
     given = case["input"]
     cluster = kschedctl.Cluster.from_objects(given["objects"])
     options, _ = read_options(given.get("options") or {})
-    return AutoscalerLoop.begin(cluster, read_groups(given["nodeGroups"]), options, given["now"], {})
+    return AutoscalerLoop.from_cluster(cluster, read_groups(given["nodeGroups"]), options, given["now"], {})
 
 
 def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:

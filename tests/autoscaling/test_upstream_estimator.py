@@ -100,7 +100,7 @@ def test_binpacking_estimate(name: str) -> None:
     cpu, memory, waiting, most, nodes, placed = TABLE[name]
     cluster = kschedctl.Cluster.from_objects([node("oldnode", 100, 100, "zone-jupiter"), *waiting])
     group = {"id": "g", "min": 0, "max": 100, "target": 0, "nodes": [], "template": node("t", cpu, memory, "zone-mars")}
-    loop = AutoscalerLoop.begin(cluster, read_groups([group]), read_options({})[0], NOW, {})
+    loop = AutoscalerLoop.from_cluster(cluster, read_groups([group]), read_options({})[0], NOW, {})
     template = loop.templates["g"].node
     estimator = Estimator(loop.snapshot, loop.get_template_row("g"), template, most or None, loop.get_position)
     estimate = estimator.estimate(group_equivalent_pods(loop.unschedulable))

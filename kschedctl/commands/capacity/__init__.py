@@ -385,4 +385,4 @@ def _iter_positions(view: Fork, positions: Sequence[Position], repeated: bool) -
     """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
     yield from positions
     while repeated:
-        yield from view.clone(positions[0], CLONE_BATCH)
+        yield from view.add_clones(positions[0], CLONE_BATCH)

@@ -135,9 +135,12 @@ class Failures(Report, frozen=True):
 
 def _describe_worst(worst: Failure) -> str:
     """Return the name and the consequences of the worst failure, as the end of the headline."""
-    if worst.safe:
+    if worst.safe and not worst.lost:
         return ""
-    return f"; worst: {worst.name}, {worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
+    evicted = f", {counted(worst.evicted, 'pod')} evicted" if worst.evicted else ""
+    lost = f", {counted(worst.lost, 'pod')} lost" if worst.lost else ""
+    unplaced = f"{worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
+    return f"; worst: {worst.name}, {unplaced}{evicted}{lost}"
 
 
 def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:

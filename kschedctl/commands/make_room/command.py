@@ -72,9 +72,10 @@ def make_room(
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?
 
-    The fewest evictions, then those of the least priority: within PodDisruptionBudgets, of pods that a controller
-    recreates, each of which kube-scheduler places elsewhere before the next is evicted. Every step is replayed, with
-    the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
+    Finds the fewest evictions, of pods with low priority. Only pods that a controller recreates are moved, within
+    PodDisruptionBudgets, one by one: kube-scheduler has to place each elsewhere before the next is evicted. Every step
+    is replayed, with the nodes cordoned on which room is made. Without a POD: all pods of the manifests of -f. Nothing
+    is executed.
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:

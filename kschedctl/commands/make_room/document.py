@@ -60,6 +60,9 @@ def build_report(room: RoomMaking) -> MakeRoom:
         commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
+        placed_first=_list_placed_pods(
+            room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
+        ),
         held=tuple(HeldPods(reason, count) for reason, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_summarize_search(room),
         interrupted=room.interrupted,

@@ -117,6 +117,8 @@ class RoomMaking:
     """The pods for which room is made."""
     unplaced: list[Position]
     """Other pods that still wait."""
+    placed_first: Sequence[Position]
+    """Other waiting pods that fit without moves, and got their nodes before the search."""
     nodes: Bools
     """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
@@ -163,6 +165,7 @@ class RoomMaking:
             simulation,
             wanted=wanted,
             unplaced=unplaced,
+            placed_first=[position for position in others if simulation.view.node[position] >= 0],
             nodes=nodes,
             keep=keep,
             wishes=wishes,

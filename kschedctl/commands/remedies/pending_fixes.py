@@ -235,7 +235,7 @@ class GreedyChoice:
 
     def _simulate(self, proposal: Proposal) -> UnexplainedSettling:
         """Return the settled cluster with the chosen proposals and this one."""
-        changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), whole=True)
+        changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), with_pods_and_nodes=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
     def _count_hopeful_pods(self, proposal: Proposal) -> int:

@@ -51,7 +51,7 @@ def scale_up(
     """
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
-    decision, report = going_up.replay_loop(
+    decision, report = going_up.replay_scale_up(
         cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop
     )
     if decision.increases:

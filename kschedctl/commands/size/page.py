@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.page import Marked, Page, Stack, Style, paragraph
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_pools_before_and_after,
+    describe_message,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
@@ -17,8 +22,10 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     remarks: Page = ()
     if report.shapes:
-        ties = "each set was replayed once: with another choice among equally good nodes, a pod may get none"
-        remarks = (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
+        remarks = (
+            paragraph(Marked(report.choice_warning, Tone.FAINT)),
+            paragraph(Marked(_describe_bound(report), Tone.FAINT)),
+        )
     return (
         *build_interruption_line(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
@@ -29,7 +36,12 @@ def build_page(report: NodeSizing, style: Style) -> Page:
         *build_struct_table(report.shapes, style, title="Nodes"),
         *remarks,
         *(_build_sets_table(report, style) if len(report.alternatives) > 1 else ()),
-        *build_struct_table(report.never, style, title="Without a node"),
+        *build_struct_table(
+            report.never,
+            style,
+            {"message": lambda pods: Stack(describe_message(pods.message, style))},
+            title="Without a node",
+        ),
         *build_pools_before_and_after(report.pools, style),
     )
 

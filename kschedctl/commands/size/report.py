@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import PoolChange
@@ -47,7 +47,7 @@ class HomelessPods(Document, frozen=True):
     """Pods that got no node, and kube-scheduler's message for them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
-    message: Annotated[str, Column("message", tone=Tone.VERBATIM)]
+    message: Annotated[str, Column("why")]
 
 
 class NodeSizing(Report, frozen=True):
@@ -151,10 +151,18 @@ class NodeSizing(Report, frozen=True):
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text
 
+    @property
+    def choice_warning(self) -> str:
+        """The sentence that says that another choice of kube-scheduler may leave a pod without a node."""
+        return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
         return replace(
-            summary, pods=(*uncreated_workloads, *homeless_pods), figures={"nodes": self.nodes, "pods": self.pods}
+            summary,
+            warnings=(self.choice_warning,) if self.shapes else (),
+            pods=(*uncreated_workloads, *homeless_pods),
+            figures={"nodes": self.nodes, "pods": self.pods},
         )

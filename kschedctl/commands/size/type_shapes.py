@@ -106,12 +106,12 @@ def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
     """Yield the instance types that a NodePool's template may launch."""
     columns = template.columns
-    is_compatible = columns.find_offerings_meeting(template.requirements)
+    is_compatible = columns.find_matching_offerings(template.requirements)
     for index in np.flatnonzero(template.options).tolist():
         instance_type = columns.types[index]
         compatible_offerings = np.flatnonzero(is_compatible & (columns.type_of == index)).tolist()
         offerings = [columns.offerings[offering] for offering in compatible_offerings]
-        requirements = template.requirements.plus(instance_type.requirements)
+        requirements = template.requirements.combined_with(instance_type.requirements)
         name = f"{template.name}-{instance_type.name}"
         yield _LaunchableType(
             name,
@@ -138,7 +138,7 @@ def _build_shape(
     prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
 
     fixed_labels = {
-        key: requirement.any()
+        key: requirement.choose_value()
         for key, requirement in launched.requirements.items()
         if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
     }

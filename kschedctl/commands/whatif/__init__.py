@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_pods import explain_some_in_full
+from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
@@ -520,7 +520,7 @@ def _build_what_if(question: Question, seed: int, before: SettledCluster, run: S
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        explained=explain_some_in_full(schedulers[1], newly_pending, in_full),
+        explained=explain_pods_by_node(schedulers[1], newly_pending, in_full),
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(not_created),

@@ -185,9 +185,9 @@ def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
 
 def build_widgets(report: WhatIf) -> list[HtmlSection]:
     """Build the HTML matrices of newly pending pods, for which `kschedctl explain` cannot be run."""
-    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only for HTML
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only for HTML
 
     pods = sum(change.change == "NewlyPending" for change in report.changes)
-    return build_matrices_of_some(
+    return build_matrices_of_explained(
         report.explained, pods, title="Nodes and plugins of each newly pending pod", elsewhere=""
     )

@@ -17,6 +17,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.text.counts import counted
 
 CHANGES = {
     "NewlyPending": "newly pending",
@@ -163,8 +164,10 @@ class WhatIf(Report, frozen=True):
         """Return the summary with the newly pending pods."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
+        evictions = sum(step.evicted for step in self.steps)
         return replace(
             summary,
+            warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
             subject=self.name,
             pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},

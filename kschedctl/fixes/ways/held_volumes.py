@@ -36,7 +36,10 @@ MOST_USERS = 3
 
 
 def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the first driver whose limit the pod's volumes would exceed."""
+    """Yield fixes for the first driver whose limit of attached volumes on the node the pod's volumes would exceed.
+
+    They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes.
+    """
     if not isinstance(rejection.fact, TooManyVolumes):
         return
     limit = rejection.fact.drivers[0]
@@ -47,9 +50,9 @@ def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 
 
 def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield the fix that raises the driver's limit in the CSINode, if the node has one.
+    """Yield the fix that raises the driver's limit in the node's CSINode, or nothing if the node has no CSINode.
 
-    The fix has no command, since none suits every driver.
+    The fix has no command, since the way to raise the limit depends on the driver.
     """
     csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
@@ -81,11 +84,13 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
 
 
 def _iter_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield fixes that detach volumes of the driver that no pod on the node uses."""
+    """Yield a fix for each of the driver's volumes attached to the node that no pod there uses: detach the volume."""
     view = tried.cycle.view
     storage = get_listers(view)
     node_name = view.nodes.names[tried.known_row]
-    used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
+    used_handles = {
+        volume.handle for position in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, position)
+    }
     node_attachments = [
         attachment
         for attachment in storage.attachments
@@ -116,16 +121,16 @@ def _iter_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 
 
 def iter_holder_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that stop the pod that has mounted the disk or uses the exclusive claim."""
+    """Yield the fix that stops the pod that has mounted the disk or uses the exclusive claim, if the pod is known."""
     match rejection.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
             yield from iter_pod_stop_fixes(tried, tried.cycle.view.pods.index[pod])
 
 
 def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload.
+    """Yield the fix that evicts a pod that has no controller, or that scales down the pod's workload.
 
-    There is none if the pod's PDBs do not allow its eviction.
+    There is no fix if the pod's PDBs do not allow its eviction, or if scaling down would remove another pod.
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]

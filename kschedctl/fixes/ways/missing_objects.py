@@ -77,11 +77,15 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield fixes that use a claim with a similar name, or create the claim."""
+    """Yield fixes for a claim that does not exist.
+
+    A claim of an ephemeral volume is created by its controller. For any other claim, the pod uses a claim with a
+    similar name, or the claim is created for an available volume or with a StorageClass.
+    """
     if pod_claim.ephemeral:
         yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
         return
-    names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
+    names = [claim.metadata.name for claim in _list_claims_in_namespace(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
         edits = build_pod_edits(tried.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
@@ -91,24 +95,24 @@ def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _iter_creation_fixes_by_volume(tried, claim)
+    yield from _iter_claim_creation_fixes_by_volume(tried, claim)
     yield from _iter_claim_creation_fixes_by_class(tried, claim)
 
 
 def _build_storage_request(size: str) -> VolumeResourceRequirements:
-    """Return the resources of a claim that requests this much storage."""
+    """Return the claim's resources field that requests storage of this size."""
     return VolumeResourceRequirements({"storage": size})
 
 
-def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """Return the claims in the pod's namespace."""
+def _list_claims_in_namespace(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return all PersistentVolumeClaims in the target pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
     claims = get_listers(tried.cycle.view).claims
     return [claim for (claim_namespace, _), claim in claims.items() if claim_namespace == namespace]
 
 
 def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that replaces one claim name by another in the pod's volumes."""
+    """Return a function that replaces one claim name by another in all volumes of a pod."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the other claim."""
@@ -124,15 +128,23 @@ def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Po
 
 
 def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
+    """Yield fixes that create the claim with a class that provisions volumes and delays binding.
+
+    There is one fix for each of the first `MOST_PROPOSED` classes, starting with the default class.
+    """
     storage = get_listers(tried.cycle.view)
     provisioning_classes = [
         storage_class
         for name, storage_class in storage.classes.items()
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
-    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.name)
-    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true")
+
+    def default_class_first(storage_class: StorageClass) -> tuple[bool, str]:
+        """Return the sort key of the class."""
+        is_default = storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        return not is_default, storage_class.metadata.name
+
+    provisioning_classes.sort(key=default_class_first)
     for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)
@@ -155,15 +167,18 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
         )
 
 
-def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim for an available volume, starting with the smallest."""
+def _iter_claim_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that create the claim so that it is bound to an available volume, the smallest volume first.
+
+    There is one fix for each of the first `MOST_PROPOSED` volumes, with the volume's size and class.
+    """
     storage = get_listers(tried.cycle.view)
     available_volumes = [
         volume
         for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
-    available_volumes.sort(key=lambda volume: (_measure_size(volume), volume.metadata.name))
+    available_volumes.sort(key=lambda volume: (_measure_volume_size(volume), volume.metadata.name))
     for rank, volume in enumerate(available_volumes[:MOST_PROPOSED]):
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
@@ -193,7 +208,7 @@ def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClai
         )
 
 
-def _measure_size(volume: PersistentVolume) -> int:
+def _measure_volume_size(volume: PersistentVolume) -> int:
     """Return the volume's size in billionths of a byte."""
     return to_billionths(parse_volume_storage(volume))
 
@@ -204,7 +219,7 @@ def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
 
 
 def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate its volume."""
+    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate a lost claim's volume."""
     lost = claim.status.phase == LOST
     if lost:
         yield from iter_volume_creation_fixes(tried, claim)
@@ -228,7 +243,10 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that lets the ephemeral volume controller create the claim, if the volume has a claim template."""
+    """Yield the fix that lets the ephemeral volume controller create the claim of an ephemeral volume.
+
+    Nothing is yielded if the volume has no claim template.
+    """
     spec = _find_ephemeral_spec(tried, pod_claim)
     if spec is None:
         return
@@ -250,9 +268,9 @@ def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterat
 
 
 def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim of another owner, so that the pod gets its own.
+    """Yield the fix that deletes a claim that another object owns, so that the pod gets its own claim of that name.
 
-    There is none if a running pod uses the claim.
+    There is no fix if a running pod uses the claim.
     """
     spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
@@ -284,7 +302,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
 
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
-    """Return the claim spec in the pod's ephemeral volume, or None if there is none."""
+    """Return the claim spec in the template of the pod's ephemeral volume, or None if the volume has no template."""
     volumes = tried.trial.pod.spec.volumes
     source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
     if source is None or source.volume_claim_template is None:
@@ -301,9 +319,10 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it like another one.
+    """Yield fixes for a claim's missing StorageClass: recreate the claim with a class of a similar name, or create it.
 
-    If the claim names no class, nothing is created.
+    The class is created as a copy of an existing class that delays binding, one for each provisioner. If the claim
+    names no class, none is created.
     """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
@@ -322,12 +341,12 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
-    """Return a claim change that resets the claim and sets another class."""
+    """Return a function that resets a claim, so that it is bound anew, and sets its StorageClass."""
     return lambda known: with_class(reset_claim(known), class_name)
 
 
 def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
-    """Build the fix that creates a StorageClass as a copy of another one."""
+    """Build the fix that creates a StorageClass of this name as a copy of the model."""
     new_class = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new_class)
     model_name = model.metadata.name

@@ -38,8 +38,8 @@ from kschedctl.fixes.ways.node_labels import (
     describe_label_loss,
     find_similar_keys,
     is_misspelt,
-    iter_label_removal_fixes,
-    iter_node_label_fixes,
+    iter_role_label_fix,
+    iter_role_label_removal_fix,
     iter_runtime_class_fixes,
     iter_selector_fixes,
 )
@@ -149,13 +149,13 @@ def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Want
         )
     match unmet.operator:
         case "In" if unmet.values:
-            yield from iter_node_label_fixes(tried, unmet.key, unmet.values[0])
+            yield from iter_role_label_fix(tried, unmet.key, unmet.values[0])
         case "Exists":
-            yield from iter_node_label_fixes(
+            yield from iter_role_label_fix(
                 tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true")
             )
         case "DoesNotExist":
-            yield from iter_label_removal_fixes(tried, unmet.key)
+            yield from iter_role_label_removal_fix(tried, unmet.key)
 
 
 def _iter_allowed_value_fixes(

@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
-from kschedctl.fixes.ways.node_labels import iter_node_label_fixes, iter_other_topologies
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fix
 from kschedctl.fixes.ways.selected_pods import iter_namespace_label_fixes, iter_term_corrections
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
@@ -62,7 +62,7 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         yield _build_softening_fix(tried.trial.own, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
-            yield from iter_node_label_fixes(tried, rejection.fact.key, value)
+            yield from iter_role_label_fix(tried, rejection.fact.key, value)
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
-from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
+from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
@@ -203,15 +203,32 @@ def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, ne
     old_amount = request.resources.requests[resource]
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
-    text = f"request {new_amount} {resource} instead of {old_amount}{place_text}"
     edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
+    if is_unit_added:
+        amounts_text = f"{new_amount} {resource} instead of {old_amount}"  # the unit is the point
+    else:
+        amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
+    text = f"request {amounts_text}{place_text}"
     price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
     return Fix(
         FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
     )
+
+
+def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:
+    """Describe the new and the old amount in one unit. CPUs keep all digits, because the patch does so too.
+
+    >>> _describe_lowered_amount("cpu", 1000, 1500), _describe_lowered_amount("memory", 7299 << 20, 8 << 30)
+    ('1 CPU instead of 1.5', '7.13 GiB of memory instead of 8')
+    """
+    if resource == CPU:
+        unit = "CPU" if new_amount == 1000 else "CPUs"
+        return f"{new_amount / 1000:,.10g} {unit} instead of {old_amount / 1000:,.10g}"
+    (old_number, new_number), unit = format_for_sentence(resource, old_amount, new_amount)
+    return f"{new_number} {unit} instead of {old_number}"
 
 
 def get_price_of_reduction(share: float) -> Price | None:

@@ -495,7 +495,7 @@ def build_cache(
     # The quota of the trees, which starts at their roots
     for name, node in cache.cohorts.items():
         if node.parent is None and name not in cache.cohorts_in_circle:
-            node.sum_subtree()
+            node.recompute_subtree()
     return cache
 
 

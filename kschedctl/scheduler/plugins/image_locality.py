@@ -72,7 +72,7 @@ class ImageLocality(DeclaredPlugin):
         volumes = info.spec.volumes if self.scores_volumes else ()
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
         names = [normalize_image_name(image) for image in images]
-        states = [image_state for image_state in view.nodes.images(names) if image_state is not None]
+        states = [image_state for image_state in view.nodes.find_image_states(names) if image_state is not None]
         if not states:
             return np.zeros(len(rows), np.int64)
         image_bytes = np.zeros(len(view.nodes), np.int64)

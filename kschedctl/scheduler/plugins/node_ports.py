@@ -134,7 +134,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 
     Of several hypothetical pod changes on a node, only the last one with the port counts.
     """
-    uses_port = view.memo(("NodePorts", port), lambda: view.pods.with_host_port(lambda used: used == port))
+    uses_port = view.memo(("NodePorts", port), lambda: view.pods.mask_with_host_port(lambda used: used == port))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
     relevant = uses_port[delta.info]
     in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # for a node with several changes, numpy keeps the last

@@ -355,4 +355,4 @@ def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
     """Return a mask (T,) of the pod infos that have terms in one of the fields, by default in any."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
-    return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*term_fields))
+    return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

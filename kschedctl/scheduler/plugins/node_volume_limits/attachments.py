@@ -291,7 +291,7 @@ def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
 def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_csi_volumes) -> NodeAttachments:
     """Return the attachments on each node of a fork, including hypothetical pod changes."""
     kinds = ("PersistentVolumeClaim", "PersistentVolume")
-    latest = view.objects.follow((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
+    latest = view.objects.get_follower((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
     return latest.volumes.find_node_attachments(view, delta)
 
 

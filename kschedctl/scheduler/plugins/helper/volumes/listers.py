@@ -197,7 +197,7 @@ class Listers:
 def get_listers(view: Fork) -> Listers:
     """Return the listers of a fork, created on first use and kept up to date."""
     migrates_portworx = view.settings.migrates_portworx
-    return view.objects.follow(
+    return view.objects.get_follower(
         Listers,
         lambda: Listers(view.objects, view.nodes, migrates_portworx),
         "PersistentVolumeClaim",
