@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.api.workloads import format_title
 from kschedctl.cluster import Cluster, convert, describe, fill_namespace
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_manifests
@@ -29,7 +29,6 @@ from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.text.counts import agreeing
 
 
 def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
@@ -119,13 +118,12 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
 
 def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation:
     """Say in the headline of a pod that fits how many replicas of its new workload do not fit beside it."""
-    replicas = count_placed_replicas(target)
-    if replicas is None or replicas.placed == replicas.total:
+    placed, total = count_placed_replicas(target)
+    if target.workload is None or placed == total:
         return report
-    assert target.workload is not None  # it has replicas
-    verb = agreeing(replicas.placed, "gets", "get")
-    text = f"only {replicas.placed:,} of the {replicas.total:,} pods of {format_title(target.workload)} {verb} a node"
-    return replace(report, headline=", but ".join(filter(None, (report.headline, text))))
+    replicas = ReplicaCount(format_title(target.workload), placed, total)
+    headline = ", but ".join(filter(None, (report.headline, replicas.sentence)))
+    return replace(report, headline=headline, replicas=replicas)
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:

@@ -5,8 +5,6 @@ Without them, a fix that makes room for one pod would look as if it helped the w
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
@@ -32,28 +30,21 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
     return target._replace(scheduler=Scheduler(add_pods(cluster, others), target.scheduler.call_extender))
 
 
-class ReplicaCount(NamedTuple):
-    """How many of a workload's replicas get a node."""
+def count_placed_replicas(target: TargetPod) -> tuple[int, int]:
+    """Schedule the target, which must fit, and the other replicas of its workload.
 
-    placed: int
-    total: int
-
-
-def count_placed_replicas(target: TargetPod) -> ReplicaCount | None:
-    """Schedule the target and the other replicas of its workload, and count those that get a node.
-
-    Return None if `_create_other_replicas` creates none.
+    Return how many of these pods get a node, and how many there are.
     """
     cluster, others = _create_other_replicas(target)
     if not others:
-        return None
+        return 1, 1
     replicas = [target.pod, *others]
     simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
     simulation.schedule(positions)
-    return ReplicaCount(int((view.node[positions] >= 0).sum()), len(positions))
+    return int((view.node[positions] >= 0).sum()), len(positions)
 
 
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
