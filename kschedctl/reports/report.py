@@ -54,6 +54,11 @@ class Report(RootDocument, frozen=True):
         """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
 
+    @property
+    def headline_lists_causes(self) -> bool:
+        """Whether the headline is the list of causes, so that a form that shows the causes may leave it out."""
+        return False
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Extend the summary by the decisive facts of this kind of answer, and return it."""
         return summary
@@ -126,7 +131,10 @@ class Report(RootDocument, frozen=True):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
             yield unknown
+        yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
+        if ignored := getattr(self, "ignored", ()):
+            yield f"ignored by the replayed version: {'; '.join(ignored)}"
         yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
 
 

@@ -164,7 +164,7 @@ class ClusterSnapshot:
     def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Add copies of these pods to the universe without placing them, and return the positions of the copies."""
         self._view = None
-        return [copy for position in positions for copy in self.universe.clone(position, 1)]
+        return [copy for position in positions for copy in self.universe.add_clones(position, 1)]
 
     def get_pods_on(self, row: Row) -> tuple[Position, ...]:
         """Return the positions of the pods on a node, in order of arrival."""

@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, fore
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
-from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_reason, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 
 _MOST_HOLDERS = 5
@@ -233,7 +233,7 @@ def _report_waiting(
         queue = own.position.cluster_queue if own.position is not None else ""
         if selected is not None and queue not in selected:
             continue
-        reason = find_reason(workload, waiting_queues)
+        reason = find_wait_reason(workload, waiting_queues)
         reports.append(
             QueuedWorkload(
                 queue,

@@ -30,7 +30,7 @@ from kschedctl.cli.source import (
 )
 from kschedctl.commands.explain.named_elsewhere import (
     find_new_resources,
-    report_named_elsewhere,
+    report_named_waiting_objects,
     report_new_resources,
     search_admission_fixes,
 )
@@ -148,7 +148,7 @@ def _find_fixes_of_queued(
     """
     report = None
     if words and not are_all_pods(words):
-        report = report_named_elsewhere(inquiry, words, scope, source, inquiry.now, remedies=True)
+        report = report_named_waiting_objects(inquiry, words, scope, source, inquiry.now, remedies=True)
     elif not (words or inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector):
         report = report_new_resources(inquiry.cluster, inquiry.now, queued_only=True, remedies=True)
     if report is None:
@@ -188,7 +188,8 @@ def _find_pod_fixes(
         report = structs.replace(report, waiting_elsewhere=waiting)
     if has_unadmitted(waiting):
         return report, choose_exit_code(good=False, interrupted=False, undecided=report.undecided)
-    return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
+    all_fit = report.verdict in FINE and report.replicas is None
+    return report, choose_exit_code(all_fit, interrupted=False, undecided=report.undecided)
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:

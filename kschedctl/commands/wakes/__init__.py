@@ -83,7 +83,7 @@ def wakes_by(
     """Find which rejected pods the scheduler would retry after each of these changes.
 
     `changes` are objects (dicts) as applied, events `{"action", "old", "new"}`, or watch events (`type`, `object`).
-    `where` names their source in errors. `pods` are given as for `explain`. Without them, all pending pods of a
+    `where` names their source in errors. `pods` are given as for `explain`. Without `pods`, all pending pods of a
     `namespace` or with the labels of `selector` are replayed. Raises UsageError, InputError and ConfigurationError.
 
     >>> import kschedctl
@@ -105,9 +105,9 @@ def wakes_by(
 def replay_changes_for_targets(
     targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
 ) -> WakesOfMany:
-    """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
+    """Find which changes wake the target pods. There must be at least one target, and all share a scheduler.
 
-    Pods that are never created are only listed. The other arguments and the errors are those of `wakes_by`.
+    Targets that are never created are only listed. The other arguments and the errors are as for `wakes_by`.
     """
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)

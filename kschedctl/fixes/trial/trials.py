@@ -215,7 +215,7 @@ def build_stored_pod(pod: Pod, view: Fork) -> Pod:
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
-    return view.admitted(view.stored(admit_pod(pod, view.cluster)))
+    return view.merge_label_keys(view.stored(admit_pod(pod, view.cluster)))
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
@@ -320,7 +320,7 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     position = view.pods.find_position(existing_key)
     assert position is not None
     if edit.before is None:
-        (position,) = view.clone(position, 1)
+        (position,) = view.add_clones(position, 1)
     elif view.node[position] >= 0:
         view.forget(position)
 

@@ -86,9 +86,10 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report for each workload with denied pods. The pods that a change removes are released first. Bare pods
-        that differ only in name share their fixes.
+        Return a report, with fixes, for each workload with denied pods. The pods that a change removes are first
+        released from quotas. Bare pods that differ only in name share their fixes.
         """
+        # Usually all pods are admitted, and then equal bare pods are admitted at once
         groups = group_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads) and self._admit_all_groups(groups.values(), workloads, changes):
             return []
@@ -101,6 +102,7 @@ class Admissions:
             if report is not None:
                 denied[index] = report
 
+        # Search fixes for each group of denied workloads
         for indexes in groups.values():
             denied_indexes = [index for index in indexes if index in denied]
             if not denied_indexes:
@@ -127,18 +129,22 @@ class Admissions:
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        if all(self._admit_alike(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
+        if all(self._admit_group(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
             return True
         self._quotas = quotas_before
         del self.notes[note_count:]
         return False
 
-    def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit ``count`` bare pods like the change's pod, and return whether all are admitted."""
+    def _admit_group(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
+        """Admit all new pods of a workload, or ``count`` equal bare pods, and return whether all are admitted."""
         self.release(change.removed)
-        if self.admit_workload(get_identity(workload), change):
+        workload_denials = self.admit_workload(get_identity(workload), change)
+        if workload_denials:
             return False
-        return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
+        if not change.new:
+            return True
+        pod_count = max(count, len(change.new))
+        return not self.admit_up_to(workload, change.new, pod_count).denials
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
         """Admit the new pods of a workload, and drop denied pods from ``change``. Return a report if some are
@@ -176,7 +182,7 @@ class Admissions:
     ) -> tuple[CreationFix, ...]:
         """Return fixes for pods that were denied with ``message``.
 
-        There are none unless the message lists everything that the pods have to set.
+        Return () unless the message lists everything that the pods have to set.
         """
         example = change.new[0]
         denied_pod = DeniedPod(
@@ -198,8 +204,8 @@ class Admissions:
     ) -> tuple[CreationFix, ...]:
         """Return fixes that let the missing pods be created.
 
-        The pods of other workloads that were denied before count as created, too. Each fix starts with ``first_step``,
-        if that is given. After MAX_WORKLOADS_WITH_FIXES workloads, no more fixes are searched.
+        ``example`` is one of these pods. The pods of other workloads that were denied before count as created, too.
+        Each fix starts with ``first_step``, if it is given. After MAX_WORKLOADS_WITH_FIXES workloads, () is returned.
         """
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
@@ -222,7 +228,7 @@ class Admissions:
             document=self._written.get(owner),
             scheduler=lambda: self._scheduler,
         )
-        start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
+        start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)
 
         # Raise quotas for the claims of a StatefulSet's pods. The first pod may have some of its claims already.
         claims = list(self._build_claim_requests(workload, request.namespace))
@@ -235,13 +241,15 @@ class Admissions:
             start = start.apply(first_step)
 
         fixes = tuple(missing.find_fixes(start, replay))
+
+        # Remember these pods, so that the fixes of later workloads leave room for them
         stored = replay(start).stored
         if stored is not None:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
-    def _charge_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Return the quotas of a namespace with the use that they would have if all pods denied so far were created."""
+    def _list_quotas_charged_with_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace as if all pods that were denied so far had been created."""
         quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
@@ -252,7 +260,7 @@ class Admissions:
 
     @cached_property
     def _scheduler(self) -> Scheduler:
-        """Return a scheduler of the cluster, built on first use."""
+        """A scheduler of the cluster, built on first use."""
         return Scheduler(self._cluster)
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
@@ -316,6 +324,7 @@ class Admissions:
             quotas_before = self._quotas.get_quotas(namespace)
             key = namespace, id(pod.spec.containers), id(quotas_before)
             if key not in cache:
+                # Try the replacement without its pod, which is gone by then
                 self.release([pod])
                 outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
@@ -323,6 +332,7 @@ class Admissions:
             denials, _ = cache[key]
             if denials:
                 yield pod, denials
+            # An admitted replacement takes over the use of its pod
             self._quotas.charged[namespace] = quotas_before
             if denials:
                 self.release([pod])  # the old pod is gone anyway
@@ -330,7 +340,10 @@ class Admissions:
     def report_denied_replacements(
         self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
     ) -> list[NotCreated]:
-        """Report, by workload, how many replacements of ``pods`` are denied, including those denied ``before``."""
+        """Report, by workload, how many replacements of ``pods`` are denied.
+
+        ``before`` has pods whose replacements were denied earlier, with the messages; they are included.
+        """
         pods, before = list(pods), list(before)
         denied = [*before, *self.iter_denied_replacements(pods)]
         return self.report_by_workload([*pods, *(pod for pod, _ in before)], denied)
@@ -399,11 +412,11 @@ class Admissions:
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
 
-        Claims are created before their pod, so those of the first denied pod are created, too.
+        Claims are created before their pod, so the claims of the first denied pod are created, too.
         """
         if not isinstance(workload, StatefulSet):
             return admitted
-        for index, pod in enumerate(pods[: admitted.number + 1]):
+        for index, pod in enumerate(pods[: admitted.number + 1]):  # the admitted pods and the first denied one
             for claim_index, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
@@ -440,7 +453,7 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        There are none for a workload that exists already.
+        A workload that exists already, or has pods, needs no admission, and neither does a bare pod.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
@@ -549,7 +562,10 @@ class ClusterWithNewObjects(NamedTuple):
 
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
-    """Create the claims and pod groups that are new to the API server, kind by kind."""
+    """Create the claims and pod groups that are new to the API server, kind by kind.
+
+    Return the cluster without the objects that quotas or limits deny, and a report on each denied object.
+    """
     admissions = Admissions(cluster, {})
     denied: dict[Owner, NotCreated] = {}
     admitted_by_field: dict[str, Any] = {}

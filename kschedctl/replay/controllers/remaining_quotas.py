@@ -38,7 +38,7 @@ class RemainingQuotas:
         return self.charged[namespace]
 
     def copy(self) -> RemainingQuotas:
-        """Return a copy for another run."""
+        """Return a copy whose quotas can be charged without changing these."""
         return RemainingQuotas(self.cluster, dict(self.charged))
 
     def build_request(self, kind: str, document: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
@@ -48,10 +48,10 @@ class RemainingQuotas:
         return AdmissionRequest(self.cluster, kind, obj, namespace=namespace, limit_ranges=(), quotas=quotas, name=name)
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
-        """Charge ``count`` objects like the request's to the quotas. A negative count releases them."""
-        charged = {quota.metadata.name: quota for quota in resource_quota.charge_quotas(request, count)}
+        """Charge ``count`` objects like the request's to the quotas. A negative count releases objects."""
+        charged_by_name = {quota.metadata.name: quota for quota in resource_quota.charge_quotas(request, count)}
         self.charged[request.namespace] = tuple(
-            charged.get(q.metadata.name, q) for q in self.get_quotas(request.namespace)
+            charged_by_name.get(quota.metadata.name, quota) for quota in self.get_quotas(request.namespace)
         )
 
     def release(self, pods: Collection[Pod]) -> None:
@@ -74,10 +74,10 @@ KIND = "ResourceClaim"
 
 
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
-    """Create the ResourceClaims of pods that quotas allow, and drop the others from ``creation``.
+    """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
 
-    A pod with a denied claim loses the claim's name from its status and waits. Return the cluster with the claims
-    charged to its quotas.
+    In ``pods``, which has lists of pods by workload, a pod with a denied claim is replaced by one without the claim's
+    name in its status, so that it waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster

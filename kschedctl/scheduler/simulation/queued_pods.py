@@ -147,7 +147,7 @@ class QueuedPods:
         """Record that a pod came to a node or left it, and wake parked pods."""
         self.waits.unpark(self.scheduling_queue)
         if self.view.gang_history:
-            self.view.gang_history.note_move()
+            self.view.gang_history.record_move()
 
     def take_group(self, group: AnyGroupKey) -> list[Position]:
         """Take the waiting pods of a group out of the queue, count them as tried, and return them."""

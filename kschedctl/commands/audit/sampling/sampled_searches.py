@@ -89,7 +89,7 @@ def _measure_percentage(
     """Measure the costs of one percentage over all starts."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     sampling = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered)
-    enough = sampling.count_needed(starts.offered, terms)
+    enough = sampling.count_nodes_needed(starts.offered, terms)
     return build_point(percentage, enough, starts.search_samples(enough))
 
 
@@ -347,7 +347,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.count_needed(nodes, terms),
+        enough=searches.count_nodes_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 

@@ -221,7 +221,7 @@ class Budgets:
 
 def get_budgets(view: Fork) -> Budgets:
     """Return the PDBs of a fork, which are read when they are first needed and kept with the fork."""
-    return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
+    return view.objects.get_follower(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
 def get_budget_key(pdb: PodDisruptionBudget) -> str:

@@ -74,7 +74,9 @@ def evaluate_claims(
         find_pod_group(info.pod, inventory)  # raises if the group is missing
 
     # The extended resources that devices have to provide, computed once for pods and claims with equal specs.
-    spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
+    spec_numbers = tuple(
+        [None if claim.status.allocation else inventory.number_claim_spec(claim) for claim in pod_claims]
+    )
     compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:
         extended_demand = compute_demand()
@@ -243,7 +245,10 @@ def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     has_node = view.node >= 0
     if (is_member & has_node).any():
         return False
-    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_group_claims(group, inventory))
+    return any(
+        claim.status.allocation and _is_reserved_for_pod_or_group(claim, pod)
+        for claim in _iter_group_claims(group, inventory)
+    )
 
 
 def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
@@ -285,7 +290,7 @@ def _is_controller(group: PodGroup, claim: ResourceClaim) -> bool:
     return any(owner.controller and owner.uid == group.metadata.uid for owner in claim.metadata.owner_references)
 
 
-def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_reserved_for_pod_or_group(claim: ResourceClaim, pod: Pod) -> bool:
     """Return whether the claim is reserved for the pod or for the pod's group."""
     pod_group = (SCHEDULING_API_GROUP, "podgroups", find_pod_group_name(pod))
     return any(

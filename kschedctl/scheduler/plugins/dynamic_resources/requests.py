@@ -123,12 +123,12 @@ class Request:
         for taint in device.taints:
             if taint.effect not in HARD_EFFECTS:
                 continue
-            if not any(_tolerates(toleration, taint) for toleration in self.tolerations):
+            if not any(_does_toleration_match(toleration, taint) for toleration in self.tolerations):
                 return taint
         return None
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def _does_toleration_match(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     """Return whether the toleration matches the taint. An empty effect or key matches all effects or keys.
 
     Upstream: resourceclaim/devicetoleration.go.

@@ -36,7 +36,7 @@ class NoPodToJoin(Fact, frozen=True):
     domain: str
 
     def words(self) -> str:
-        """Describe the pods that the term looks for in vain.
+        """Say which pods are missing in the node's domain.
 
         >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
         ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
@@ -128,8 +128,9 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         return [distinction for running in counts for distinction in running.distinctions]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows that a required term rejects."""
+        """Return a mask (F,) of the nodes in `rows` that a required term of the pod or of a running pod rejects."""
         rejected = self.affinity.find_rows_without_label(rows)
+        # A pod whose affinity selects itself may go anywhere if no other pod matches yet.
         is_first_of_its_group = self.wants_itself and self.affinity.is_empty
         if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
@@ -144,53 +145,56 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
     As upstream does, each rejection leaves out the nodes of earlier rejections.
     """
-    affinity_unmet = ~_find_met_affinity(state, info, view, delta)
+    affinity_unmet = ~_find_nodes_meeting_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
 
-    rejected_by_own_terms = _find_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
-    own_term = partial(_find_own_term, state.anti_affinity_terms, view)
-    own_fact = _build_pod_fact_finder(state.anti_affinity, view, own_term)
-    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
+    rejected_by_own_terms = _find_nodes_with_match(state.anti_affinity, view, delta) & ~affinity_unmet
+    find_own_term = partial(_find_own_term, state.anti_affinity_terms, view)
+    find_own_fact = _build_pod_fact_finder(state.anti_affinity, view, find_own_term)
+    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, find_own_fact)
 
-    rejected_by_existing_pods = (
-        _find_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
-    )
-    existing_term = partial(_find_existing_term, info, view)
-    existing_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, existing_term, of_existing_pods=True)
-    yield Rejection(rejected_by_existing_pods, Code.UNSCHEDULABLE, REASON_EXISTING, existing_fact)
+    rejected_by_running_pods = _find_nodes_with_match(state.existing_anti_affinity, view, delta)
+    rejected_by_running_pods &= ~affinity_unmet & ~rejected_by_own_terms
+    find_term = partial(_find_running_pods_term, info, view)
+    find_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, find_term, of_existing_pods=True)
+    yield Rejection(rejected_by_running_pods, Code.UNSCHEDULABLE, REASON_EXISTING, find_fact)
 
 
-def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the incoming pod's first term with this topology key that selects pods of PodInfo `number`, or None."""
+def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
+    """Return the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo, or None.
+
+    The PodInfo is given by its number in the view.
+    """
     for term in terms:
-        if term.topology_key == key and find_infos_matching_term(term, view)[number]:
+        if term.topology_key == key and find_infos_matching_term(term, view)[info_number]:
             return term
     return None
 
 
-def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first anti-affinity term of PodInfo `number` with this topology key that matches the incoming pod.
+def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: int) -> AffinityTerm | None:
+    """Return the first anti-affinity term of running pods with this topology key that matches the incoming pod.
 
-    Return None if it has none.
+    The running pods are those of the PodInfo with this number in the view. Return None if they have no such term.
     """
     for term, owner in find_terms_matching_pod(info, view, "required_anti_affinity"):
-        if owner == number and term.topology_key == key:
+        if owner == info_number and term.topology_key == key:
             return term
     return None
 
 
-def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes in a topology domain where some term is matched."""
+def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+    """Return a mask (N,) of the nodes in a topology domain where some term is matched, after hypothetical changes."""
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         has_match |= counts.get_counts_at_nodes(key, view, delta) > 0
     return has_match
 
 
-def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes whose domains have a pod for every term.
+def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
+    """Return a mask (N,) of the nodes with all topology labels whose domains have a matching pod for every term.
 
-    A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
+    If the pod's terms select the pod itself and no pod matches them anywhere, all nodes with the labels meet the
+    affinity, so that the pod can be the first of its group.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
@@ -203,19 +207,22 @@ def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Del
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Return whether there are terms and all of them select the pod itself."""
+    """Return whether the pod has such terms and all of them select the pod itself."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
 def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
-    """Build a function from a node's row to the fact about the first unmet affinity term."""
+    """Build a function that returns, for a node's row, the fact about the first unmet affinity term there.
+
+    If each term is met by some pod, the fact is that no pod meets all terms.
+    """
 
     def find_fact(row: int) -> Fact:
         """Return the fact about the first unmet term on a node, or that no pod meets all terms at once."""
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             domain = column.codes[row]
-            if domain < 0:
+            if domain < 0:  # the code of nodes without the label
                 return TopologyLabelMissing(term.topology_key)
             domain_counts = state.affinity.counts[term.topology_key]
             if domain_counts[domain] <= 0:
@@ -240,9 +247,11 @@ def _build_pod_fact_finder(
     find_term: Callable[[str, int], AffinityTerm | None],
     of_existing_pods: bool = False,
 ) -> Callable[[int], PodInTheWay]:
-    """Build a function from a node's row to the fact that names the first pod in the way and the term it is against.
+    """Build a function that returns, for a node's row, the fact about the pods that anti-affinity forbids to join.
 
-    `find_term` returns the term for a topology key and the number of a PodInfo.
+    The fact names the first of these pods, their number and the selector of the term. `counts` has the forbidding
+    matches, and `find_term` returns the term for a topology key and the number of a PodInfo. `of_existing_pods` tells
+    whether the terms belong to the running pods.
     """
 
     @cache
