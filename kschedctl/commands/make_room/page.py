@@ -54,7 +54,7 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
-    """Build the table of moves."""
+    """Build the table of the report's moves in order, with a mark that each was replayed."""
     return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
 
 
@@ -64,7 +64,7 @@ def _mark_replayed(move: PodMove) -> Marked:
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
-    """Build the section with the commands, if there are moves."""
+    """Build the section with the commands that carry out the moves, or nothing if there are no moves."""
     if not report.moves:
         return ()
     return section(
@@ -73,7 +73,7 @@ def _build_commands_section(report: MakeRoom) -> Page:
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
-    """Build the warning that kube-scheduler preempts pods before the plan is carried out."""
+    """Build the warning that kube-scheduler preempts pods before the plan is carried out, or nothing if it does not."""
     if not report.preempts:
         return ()
     return (paragraph(Marked("Preempts:", Tone.WARNING), report.preemption_sentence),)

@@ -144,7 +144,7 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _pronoun(self) -> str:
-        """The pronoun for the pods that do not fit."""
+        """The words for the pods that do not fit: "it" for a single pod, and "N of them" for several pods."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:

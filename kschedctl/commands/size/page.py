@@ -47,7 +47,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
 
 
 def _build_incomplete_note(report: NodeSizing) -> Page:
-    """Build a note if not all starting sets were searched to the end."""
+    """Build a note that there may be a better set, or nothing if all starting sets were searched to the end."""
     if report.complete:
         return ()
     note = "there may be a better set (--search-seconds)"
@@ -64,20 +64,23 @@ def _build_sets_table(report: NodeSizing, style: Style) -> Page:
 
 
 def _mark_replayed(alternative: SizingAlternative) -> Marked:
-    """Return the shapes of a set with a check mark."""
+    """Return the numbers of nodes of a set with the check mark of replayed sets."""
     return Marked(f"✓ {alternative.shapes}", Tone.GOOD)
 
 
 def _describe_bound(report: NodeSizing) -> str:
-    """Return a sentence on what the lower bound ignores, with a better bound from replays if there is one."""
+    """Describe what the lower bound ignores, how to get a better bound, and the bound that replays prove, if any."""
     text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
     if not report.solver:
         text += "; pip install 'kschedctl[solver]' for a better one"
-    return text + _describe_proven(report)
+    return text + _describe_proven_bound(report)
 
 
-def _describe_proven(report: NodeSizing) -> str:
-    """Return the cost below which replays exclude all sets as text, empty if all cheaper sets were replayed."""
+def _describe_proven_bound(report: NodeSizing) -> str:
+    """Describe the cost below which replays exclude all sets.
+
+    The text is empty if all cheaper sets were replayed, or if this cost is not above the lower bound.
+    """
     if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
         return ""
     limit = f"of fewer than {report.proven:,.0f}" if report.price is None else f"for less than {report.proven:.4f}"

@@ -109,11 +109,14 @@ class NodeSizing(Report, frozen=True):
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes are needed, what they cost, and the lower bound."""
+        """Return how many nodes take the pods, their price, the lower bound, and the pods that get no node."""
         return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 
     def _describe_set(self) -> str:
-        """Return the number of nodes, their price, and the lower bound, as text."""
+        """Describe the best set: its number of nodes, their price if it is known, and the lower bound.
+
+        The text also covers the cases that no set was found or no nodes are needed.
+        """
         taken_pods = counted(self.pods - self.homeless, "pod")
         if not self.nodes and self.pods > self.homeless:
             return f"No set of nodes was found for {taken_pods}"
@@ -130,7 +133,10 @@ class NodeSizing(Report, frozen=True):
         return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"
 
     def _describe_gap(self) -> str:
-        """Return how far the best set is above the lower bound, in percent, as text; empty if it is hardly above."""
+        """Describe how far the best set is above the lower bound, and whether all cheaper sets were refuted.
+
+        The text is empty if the set is less than half a percent above the bound.
+        """
         cost = self.nodes if self.price is None else self.price
         gap = 100 * (cost / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
@@ -143,7 +149,10 @@ class NodeSizing(Report, frozen=True):
         return f" ({gap:.0f}% above that{refuted})"
 
     def _describe_exceptions(self) -> str:
-        """Return how many pods get no node and which are not created, as the end of a sentence, empty if none."""
+        """Describe how many pods get no node and which are not created, as the end of a sentence.
+
+        The text is empty if all pods get a node.
+        """
         text = ""
         if self.never:
             text += f"; {counted(self.homeless, 'pod')} {agreeing(self.homeless, 'gets', 'get')} no node"

@@ -147,7 +147,7 @@ class WhatIf(Report, frozen=True):
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of affected pods by change."""
+        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         doubt = describe_doubt(self.unknown)
