@@ -48,7 +48,10 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
 
 
 def _build_verdict(report: Remedies) -> Page:
-    """Build the line with the pod's verdict, or with the doubts about it if it is undecided."""
+    """Build the lines with the pod's verdict and headline, and with the doubts about the verdict if it is undecided.
+
+    If the pod stands for others, such as those of a workload, a line says so.
+    """
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
@@ -102,24 +105,24 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
-    """Build a table of the pods that still wait with all chosen fixes."""
+    """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Return the cells for pods that still wait: their number, their workload and the scheduler's message."""
+    """Build the table row for similar pods that still wait: their number, workload and kube-scheduler's message."""
     workload = Marked(pods.workload, Tone.STRONG)
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
-    """Build a table of objects in the files whose pods kube-scheduler does not see yet."""
+    """Build the section on objects whose pods kube-scheduler does not see yet, or nothing if there are none."""
     return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Build a note if the search ended before all sets were tried."""
+    """Build a note that there may be more fixes, or nothing if the search tried all sets or there was none."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
@@ -127,7 +130,10 @@ def _build_incomplete_note(report: Remedies) -> Page:
 
 
 def _build_unchecked_note(report: Remedies) -> Page:
-    """Build a note about fixes that were not replayed together with the other waiting pods, if only some were not."""
+    """Build a note about the verified fixes that were not replayed together with the other waiting pods.
+
+    There is no note if all or none of the fixes were replayed so.
+    """
     queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
     unchecked = sum(holds is None for holds in queue_results)
     if not unchecked or unchecked == len(queue_results):
