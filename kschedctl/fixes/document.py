@@ -49,7 +49,7 @@ def build_remedy(
     fixes = trial.changes
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -102,9 +102,7 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
 
 
-def _iter_eviction_costs(
-    trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
-) -> Iterator[FixCost]:
+def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> Iterator[FixCost]:
     """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
 
     The cost says what is lost with the pods and, if a rollout was replayed, what happens to them. It has a short text

@@ -60,17 +60,18 @@ def _format_shape_count(number: int) -> str:
     return "1 node type" if number == 1 else f"{number} node types"
 
 
-def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource that the pod requests more of than any empty node offers.
+def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
+    """Return a line for each resource of which the pod requests more than any empty node offers.
 
-    `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
+    Such a request is called doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
+    autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
         for rejection in tried.find_rejections():
             if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
                 first_facts.setdefault(rejection.fact.resource, rejection.fact)
-    return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
+    return tuple(f"room: {_describe_shortage(fact, doubted=not fits_new_machine)}" for fact in first_facts.values())
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:

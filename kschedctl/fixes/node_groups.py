@@ -86,7 +86,7 @@ class _GroupFix:
         change = self.change
         commands: tuple[str, ...] = ()
         if change.maximum:
-            commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum))
+            commands = tuple(_iter_resize_command(cluster, self.id, change.maximum))
         if not commands:
             if change.tags:
                 instruction = f"add the tags {', '.join(change.tags)}"
@@ -236,7 +236,7 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     return any(group_word in pod_word or pod_word in group_word for group_word, pod_word in pairs)
 
 
-def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
+def _iter_resize_command(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
     """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster.
 
     The id of such a group is KIND/NAMESPACE/NAME. Nothing is yielded for other groups.

@@ -208,11 +208,11 @@ def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[st
             raise UsageError("these pods are not in the same cluster", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
             cluster = add_pods(cluster, [pod])
-        keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companions(target, cluster))])
+        keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companion_pods(target, cluster))])
     return cluster, list(keys)
 
 
-def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
+def _find_companion_pods(target: TargetPod, cluster: Cluster) -> list[Pod]:
     """Find the waiting pods that need nodes together with the target.
 
     These are the pods of its groups and, if the user named the target's workload, all waiting pods of the workload.

@@ -115,7 +115,7 @@ def remedies(
             return view.answer(queued_report, code)
 
         # A single pod, or a workload with one representative pod.
-        targets = _find_targets(inquiry, source, scope, pod_arguments)
+        targets = _find_target_pods(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
@@ -177,7 +177,9 @@ def _find_fixes_of_queued_objects(
     )
 
 
-def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> list[TargetPod]:
+def _find_target_pods(
+    inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]
+) -> list[TargetPod]:
     """Return the pods to find fixes for: the named pods, the pods of the files, or all pending pods of the scope."""
     if pod_arguments:
         return subjects.find_named_targets(inquiry, pod_arguments, scope, source)

@@ -37,7 +37,7 @@ from kschedctl.text.counts import counted
 def build_remedies_page(report: Remedies, style: Style) -> Page:
     """Build the page for one pod: its verdict, then the fixes with their commands."""
     return (
-        *_build_verdict(report),
+        *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
@@ -47,7 +47,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
     )
 
 
-def _build_verdict(report: Remedies) -> Page:
+def _build_verdict_lines(report: Remedies) -> Page:
     """Build the lines with the pod's verdict and headline, and with the doubts about the verdict if it is undecided.
 
     If the pod stands for others, such as those of a workload, a line says so.

@@ -142,14 +142,14 @@ class GreedyChoice:
         begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
-            if not remaining_changes or not self._count_relevant(self.settled.waiting):
+            if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
             # The first choice may take a bit more than half of the time, and each further one an equal share.
             deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
-            if not self._choose_next(remaining_changes, deadline):
+            if not self._choose_next_proposal(remaining_changes, deadline):
                 return
 
-    def _choose_next(self, remaining_changes: int, deadline: float) -> bool:
+    def _choose_next_proposal(self, remaining_changes: int, deadline: float) -> bool:
         """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
@@ -173,8 +173,8 @@ class GreedyChoice:
             self.progress(1)
 
             # Remember the proposal if it is the best so far, and try it with more nodes as well.
-            waiting_after = self._count_relevant(after.waiting)
-            cleared = self._count_relevant(self.settled.waiting) - waiting_after
+            waiting_after = self._count_relevant_pods(after.waiting)
+            cleared = self._count_relevant_pods(self.settled.waiting) - waiting_after
             self.cleared[proposal] = cleared
             is_better = cleared > 0 and (best is None or not self._is_no_better(proposal, waiting_after, *best))
             if is_better and self.rollouts.is_harmless(proposal.fix.trial):
@@ -184,7 +184,7 @@ class GreedyChoice:
                 queue.append(multiplied)
         if best is None:
             return False
-        self._add_chosen(*best)
+        self._add_chosen_proposal(*best)
         return True
 
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
@@ -204,7 +204,7 @@ class GreedyChoice:
             return None
         return proposal.with_node_count(ceil(pods_in_need / pods_per_node))
 
-    def _count_relevant(self, waiting: Iterable[str]) -> int:
+    def _count_relevant_pods(self, waiting: Iterable[str]) -> int:
         """Count the pods with these keys except those outside. Pods that the chosen fixes displace count as well."""
         return sum(key not in self.outside for key in waiting)
 
@@ -213,7 +213,7 @@ class GreedyChoice:
 
         `after` is the cluster after the best proposal.
         """
-        waiting = self._count_relevant(self.settled.waiting)
+        waiting = self._count_relevant_pods(self.settled.waiting)
         max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
         return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
@@ -222,7 +222,7 @@ class GreedyChoice:
 
         `after` is the cluster after the best proposal.
         """
-        best_rank = _build_proposal_rank(best, self._count_relevant(after.waiting))
+        best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
         return _build_proposal_rank(proposal, waiting) >= best_rank
 
     def _count_reachable(self, proposal: Proposal) -> int:
@@ -232,9 +232,9 @@ class GreedyChoice:
         """
         if proposal.key in proposal.fix.trial.edits:
             return self._count_waiting_pods_to_help(proposal)
-        return self._count_relevant(self.settled.waiting)
+        return self._count_relevant_pods(self.settled.waiting)
 
-    def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
+    def _add_chosen_proposal(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, with the pods that it clears, and continue from the cluster `after` it.
 
         Proposals with the same edits, or that would edit an object that it creates, are dropped.
@@ -272,11 +272,11 @@ class GreedyChoice:
 
         def build_sort_key(proposal: Proposal) -> tuple[int, Price, float]:
             """Return the rank of the proposal. Clearing many pods ranks like leaving few pods waiting."""
-            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared(proposal))
+            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared_pods(proposal))
 
         return sorted(promising_proposals, key=build_sort_key)
 
-    def _estimate_cleared(self, proposal: Proposal) -> int:
+    def _estimate_cleared_pods(self, proposal: Proposal) -> int:
         """Return how many pods the proposal cleared when it was last tried, or a guess from the number of nodes."""
         if proposal in self.cleared:
             return self.cleared[proposal]

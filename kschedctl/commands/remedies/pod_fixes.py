@@ -137,13 +137,15 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
     combined_fixes: list[Remedy] = []
     if creation_fix is not None:
-        combined_fixes = [_combine_fixes(creation_fix, remedy) for remedy in report.remedies if not remedy.owner]
+        combined_fixes = [
+            _combine_creation_and_scheduling_fix(creation_fix, remedy) for remedy in report.remedies if not remedy.owner
+        ]
     small_fixes = tuple(remedy for remedy in combined_fixes if len(remedy.kinds) <= wishes.max_changes)
     impossible = (*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
     return replace(report, remedies=small_fixes, impossible=impossible)
 
 
-def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
+def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Remedy:
     """Return a remedy that first makes a creation fix and then a scheduling fix."""
     return replace(
         remedy,

@@ -41,7 +41,7 @@ class FillLevels(NamedTuple):
     shares: Table
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
-    def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
+    def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Build the basis of a set whose nodes get no fuller than these levels.
 
         Of the crowded shapes, a mask (S,), only the needed one is used. Shapes without a level are not used.

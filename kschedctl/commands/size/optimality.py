@@ -73,13 +73,13 @@ class OptimalityCheck:
 
     def search(self) -> None:
         """Replay cheaper sets until all are refuted, time is up, or too many are left and probes no longer help."""
-        self._probe()
+        self._probe_cheaper_sets()
         while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:
             open_positions = (index for index in range(self.first_open, self._end) if index not in self.refuted)
-            if not self._replay_positions(list(islice(open_positions, BATCH_SIZE))):
+            if not self._replay_sets_at(list(islice(open_positions, BATCH_SIZE))):
                 return
 
-    def _probe(self) -> None:
+    def _probe_cheaper_sets(self) -> None:
         """Replay a few cheaper sets, and again below the cheapest that takes all pods, until none of them does.
 
         Ends early if time is up.
@@ -88,11 +88,11 @@ class OptimalityCheck:
         while self._end and has_found_cheaper_set:
             previous_end = self._end
             probes = {int(self._end * share) for share in PROBES}
-            if not self._replay_positions(sorted(probes - self.refuted)):
+            if not self._replay_sets_at(sorted(probes - self.refuted)):
                 return
             has_found_cheaper_set = self._end < previous_end
 
-    def _replay_positions(self, positions: Sequence[int]) -> bool:
+    def _replay_sets_at(self, positions: Sequence[int]) -> bool:
         """Replay the sets at these positions, in ascending order, and record the results.
 
         Return whether all were replayed before time was up.

@@ -102,7 +102,9 @@ class SetSearch:
 
             def compute_cost(levels: FillLevels) -> float:
                 """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
-                return self.program.compute_cost(self.pack_with_slack(levels.build_basis(self.program, crowded), 0.0))
+                return self.program.compute_cost(
+                    self.pack_with_slack(levels.build_set_basis(self.program, crowded), 0.0)
+                )
 
             measured = self.measure_fill_levels(add_one_node_of_each_shape(self.program, counts), waiting)
             self._probed_levels = min(measured, key=compute_cost, default=None)
@@ -209,7 +211,7 @@ class _Growth:
             return False
 
         slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
-        self._basis = self._filling.build_basis(search.program, crowded)
+        self._basis = self._filling.build_set_basis(search.program, crowded)
         self._slack = SlackRange(-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
@@ -226,7 +228,7 @@ class _Growth:
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 
         # The first possibility: nodes for the waiting pods. The second: the smallest slack that makes the set larger.
-        with_more_nodes = self._add_for_waiting(takers_by_pod)
+        with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
         cost_before = compute_cost(self.counts)
         larger_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_before)
         slack = next(larger_slacks, None)
@@ -242,7 +244,7 @@ class _Growth:
             self.counts = self._pack_with_slack(slack)
             self._slack = SlackRange(lower, slack)
 
-    def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    def _add_nodes_for_waiting_pods(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes added for the waiting pods.
 
         Of each needed shape, `_step` times as many nodes are added, but not more than the set has nodes unless more are

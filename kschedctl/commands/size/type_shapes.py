@@ -68,7 +68,7 @@ def build_type_shapes(
                 )
             )
     zone_keys = _find_zone_labels(cluster)
-    shapes = [_build_shape(cluster, launchable, node_labels, zone_keys) for launchable in launchable_types]
+    shapes = [_build_type_shape(cluster, launchable, node_labels, zone_keys) for launchable in launchable_types]
     return [shape for shape in shapes if shape is not None]
 
 
@@ -123,7 +123,7 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
         )
 
 
-def _build_shape(
+def _build_type_shape(
     cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
     """Build the shape of a launchable type, with a model node and a price per zone.

@@ -52,7 +52,7 @@ class AdmissionTrials:
     def __init__(self, cluster: Cluster, workload: KueueWorkload, now: int) -> None:
         """Replay the unchanged cluster. ``now`` is in microseconds since 1970. Raises InputError."""
         if len(cluster.kueue_workloads) > _MOST_OF_ALL_TREES:
-            cluster = _limit_to_tree(cluster, workload)
+            cluster = _limit_cluster_to_cohort_tree(cluster, workload)
         self.cluster = cluster
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
@@ -133,7 +133,7 @@ def _collect_preempted(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
 
 
-def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
+def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
     """Return the cluster with only the queues and Workloads of the cohort tree to which the Workload belongs.
 
     These are all that share quota with the Workload. Pods of waiting Workloads in other trees then take no nodes. The

@@ -186,10 +186,10 @@ def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preempti
     (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations))
+    return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))
 
 
-def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
+def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     """Describe what is lost with the victims: pods without a controller and violations of PDBs.
 
     The text is empty if nothing is lost. Pods that are already being deleted are not counted as lost.
