@@ -67,7 +67,7 @@ def build_remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
-        opens=trial.opens,
+        opens=trial.opened_nodes,
         commands=(
             *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
             *(patch.commands if patch else ()),

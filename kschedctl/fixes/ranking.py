@@ -32,7 +32,10 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Trials of the same families of fixes are grouped under the best one of them."""
+    """Rank the trials, best first, with trials that make the same changes elsewhere as variants of the best of them.
+
+    Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
+    """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
         families = frozenset(fix.family for fix in trial.changes)
@@ -167,6 +170,6 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
         prices=(Price.LOSS, *prices) if trial.harm else prices,
         cost=cost + len(trial.victims),
         needs_operator=any(fix.by == "operator" for fix in fixes),
-        fewer_nodes=-len(trial.opens),
+        fewer_nodes=-len(trial.opened_nodes),
         text=" ".join(fix.text for fix in fixes),
     )

@@ -152,6 +152,8 @@ class RoomMaking:
         Raises UsageError and InputError for invalid wishes, and KeyboardInterrupt if the user interrupts.
         """
         keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
+
+        # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
         others = [position for position in find_pending(simulation) if position not in wanted]
         outcomes = schedule_victims(simulation, simulation.schedule(others))

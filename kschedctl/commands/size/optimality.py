@@ -99,7 +99,7 @@ class OptimalityCheck:
         """
         entries = [self.sets[index] for index in positions]
         results = list(self.replay_sets([counts for _, counts in entries]))
-        for index, result in zip(positions, results, strict=False):
+        for index, result in zip(positions, results, strict=False):  # results are missing after an interruption
             if result.takes_all and index < self._end:
                 self._end = index
                 self.best = result.counts

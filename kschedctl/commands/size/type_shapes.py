@@ -133,10 +133,13 @@ def _build_type_shape(
     offerings = launched.list_offerings_on_sale()
     if not offerings:
         return None
-    # The cheapest offering comes last, so that its price remains for the zone.
-    price_by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
+    price_by_zone: dict[str, float] = {}
+    for offering in offerings:  # the cheapest comes last, so that its price remains
+        zone = offering.zone if ZONE in offering.requirements else ""
+        price_by_zone[zone] = offering.price
     prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
 
+    # Build a model node for each zone, with the labels that the requirements fix to a single value.
     fixed_labels = {
         key: requirement.choose_value()
         for key, requirement in launched.requirements.items()

@@ -63,7 +63,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
         if proposal.needs_values:
             yield proposal, None
             continue
-        trial = trials.run(proposal)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
 

@@ -41,13 +41,10 @@ def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProp
         shortages = _find_flavor_shortages(trials, trials.baseline, rank)
         if not shortages:
             return
-        has_raise = False
-        for field in (_BORROWING, _NOMINAL):
-            result = _raise_quotas_until_admitted(trials, field, shortages)
-            if result is not None:
-                has_raise = True
-                yield result
-        if has_raise:
+        results = [_raise_quotas_until_admitted(trials, field, shortages) for field in (_BORROWING, _NOMINAL)]
+        working_raises = [result for result in results if result is not None]
+        if working_raises:
+            yield from working_raises
             return
 
 
@@ -62,7 +59,7 @@ def _raise_quotas_until_admitted(
     raises = dict(shortages)
     for _ in range(_MOST_RAISES):
         proposal = _build_quota_raise_proposal(trials, field, raises)
-        trial = trials.run(proposal) if proposal is not None else None
+        trial = trials.replay_proposal(proposal) if proposal is not None else None
         if proposal is None or trial is None:
             return None
         if trials.is_admitted(trial):

@@ -80,11 +80,9 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
     If a queue or flavor has to be corrected, only these corrections are yielded.
     """
     # While a queue is stopped or missing, no other change can help.
-    has_correction = False
-    for result in search_queue_corrections(trials):
-        has_correction = True
-        yield result
-    if has_correction:
+    corrections = list(search_queue_corrections(trials))
+    if corrections:
+        yield from corrections
         return
 
     yield from search_quota_raises(trials)

@@ -83,7 +83,7 @@ class AdmissionTrials:
         replay = start_replay(cluster, self._now, self._installation)
         return AdmissionTrial(cluster, foresee(replay), replay)
 
-    def run(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
+    def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.
 
         Raises InputError.

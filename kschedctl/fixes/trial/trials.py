@@ -81,8 +81,8 @@ class RemedyTrial:
         return self.fits or bool(self.nominated)
 
     @cached_property
-    def opens(self) -> tuple[str, ...]:
-        """The feasible nodes in alphabetical order or, if there are none, the nominated node."""
+    def opened_nodes(self) -> tuple[str, ...]:
+        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible; may be empty."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
