@@ -200,7 +200,10 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 def _build_patch_for_waiting_pods(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
 ) -> OwnerPatch:
-    """Build the patch of the pod's owner that changes the pod and its waiting siblings as the trial does."""
+    """Build the patch of the pod's owner that makes the trial's change of the pod.
+
+    If the pod exists, the owner's waiting pods among the `edits` get the change as well.
+    """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
@@ -331,7 +334,10 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
 
 
 def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
-    """Reconstruct the pod template as its author wrote it, without the fields that admission or controllers added."""
+    """Reconstruct the owner's pod template as its author wrote it, as a document with the key `spec`.
+
+    Fields that admission or controllers added to the pod are left out.
+    """
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
         spec = remove_node_pin(spec)  # the controller adds a node affinity for one node

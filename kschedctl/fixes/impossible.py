@@ -44,7 +44,10 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line for each node label that the pod's RuntimeClass requires and no node has."""
+    """Yield a line for each node label that the pod's RuntimeClass requires and no node has.
+
+    The pod's own nodeSelector cannot be changed then, since admission adds the label again.
+    """
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
@@ -75,7 +78,9 @@ def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = Fa
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
-    """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
+    """Describe how much of a resource is requested and how much the largest node has.
+
+    With `doubted`, the text says that the request looks wrong if no machine is likely to be so large.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'

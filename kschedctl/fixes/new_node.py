@@ -68,8 +68,9 @@ def explain_new_node_for_pod(
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
-    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
-    `explain_new_node`. Raises InputError.
+    The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
+    None if there are neither. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises
+    InputError.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -92,10 +93,10 @@ def find_autoscaler_fixes(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> tuple[Remedy, ...]:
-    """Return verified changes that would make the autoscaler add a node for the pod, or () if it adds one anyway.
+    """Return verified changes that would make the autoscaler add a node for the pod.
 
-    `current_answer` is the autoscaler's answer for the unchanged cluster. Node groups are changed if there are any,
-    otherwise Karpenter's NodePools. Raises InputError.
+    Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
@@ -154,9 +155,10 @@ def simulate_node_growth(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
-    """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
+    """Simulate which nodes the autoscaler adds for all waiting pods, and explain why it adds none for the rest.
 
-    `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError.
+    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
+    `explain_new_node`. Raises InputError.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None

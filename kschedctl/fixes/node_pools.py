@@ -50,10 +50,10 @@ class PoolCorrection(NamedTuple):
 def find_node_pool_fixes(
     cluster: Cluster, pod: Pod, current_answer: NewNode, replay: Replay, types: Sequence[JsonObject] | None
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of NodePools and node classes after which Karpenter launches a node for the pod.
+    """Return changes of NodePools and node classes after which Karpenter, in a replay, launches a node for the pod.
 
-    `current_answer` is Karpenter's answer for the unchanged cluster. `types` are the known instance types, or None for
-    those of the nodes.
+    At most MOST_TRIED changes are replayed. The result is empty if the pod gets a node anyway, as `current_answer` for
+    the unchanged cluster says. `types` are the known instance types, or None for the types of the existing nodes.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
@@ -68,7 +68,7 @@ def _lets_pool_launch_node(change: PoolCorrection, replay: Replay) -> bool:
 
 
 def _build_pool_remedy(change: PoolCorrection) -> Remedy:
-    """Build the remedy for the change, with its command."""
+    """Build the remedy that reports a correction of a NodePool, with its command."""
     return Remedy(
         summary=change.summary,
         by="operator",
@@ -187,7 +187,7 @@ def _iter_zone_correction(
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:
-    """Return the instance type with each of its offerings repeated for the zone."""
+    """Return the instance type with a copy of each of its offerings added for the zone."""
     offerings = instance_type.get("offerings")
     if not isinstance(offerings, list):
         offerings = []

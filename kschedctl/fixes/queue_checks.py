@@ -239,7 +239,10 @@ def _try_concerned_pods(
 
 
 def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
-    """Try the pods until no further pod is placed or evicted. Raises KeyboardInterrupt if the user interrupts."""
+    """Schedule the waiting pods, and then evicted pods, until nothing changes any more, and return the outcomes.
+
+    Raises KeyboardInterrupt if the user interrupts.
+    """
     outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt

@@ -23,7 +23,7 @@ class RankedFix(NamedTuple):
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Names of other nodes or pods with which the same changes would help."""
+        """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
         other_places = [
             " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others

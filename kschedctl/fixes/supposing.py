@@ -44,7 +44,7 @@ def _parse_supposition(word: str) -> tuple[str, str]:
 
 
 def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
-    """Return the pod with its priority, PriorityClass, tolerations or, for any other name, a request changed.
+    """Return the pod with the property of this name set: `priority`, `class`, `tolerate`, or a resource to request.
 
     Raises UsageError and InputError.
     """
@@ -72,7 +72,7 @@ def _parse_priority(text: str) -> int:
 def parse_toleration(text: str) -> Toleration:
     """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
 
-    If no value is given, any value is tolerated. If no effect is given, all effects are.
+    Without a value, any value is tolerated, and without an effect, all effects are tolerated.
 
     >>> parse_toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)

@@ -31,8 +31,8 @@ def failures(
 ) -> Failures:
     """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
-    With ``pairs``, any two units fail at once. All other arguments, and ``remedy`` for the worst failure, are as for
-    ``drain``. Raises UsageError and ConfigurationError.
+    With ``pairs``, any two units fail at once. The report's ``remedy`` is a scenario with enough nodes to withstand the
+    worst failure. All other arguments are as for ``drain``. Raises UsageError and ConfigurationError.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]

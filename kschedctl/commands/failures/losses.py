@@ -237,7 +237,7 @@ def _find_denied_pods(
 def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
     """Return the namespaces in which a pod that was once admitted may be denied now.
 
-    They have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
+    These namespaces have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
     """
     restricted = {quota.metadata.namespace for quota in cluster.resource_quotas}
     restricted |= {limits.metadata.namespace for limits in cluster.limit_ranges}

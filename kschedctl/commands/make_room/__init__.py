@@ -42,7 +42,8 @@ def make_room(
 ) -> MakeRoom:
     """Find which pods have to move so that these pods fit. Every step is replayed.
 
-    The report has the moves in order, each with the node where kube-scheduler puts the replacement.
+    `pods` is the key of a waiting pod, or the manifests of new pods or workloads. The report has the moves in order,
+    each with the node where kube-scheduler puts the replacement. The other arguments are those of `find_room`.
 
     Raises UsageError for a pod that has a node or does not exist, and InputError for invalid input.
 

@@ -201,7 +201,8 @@ class RoomMaking:
         for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
                 groups = find_groups(self.before.view.pods.objects[position])
-                units.setdefault(groups or position, []).append(position)
+                unit_key = groups or position  # a pod without groups is a unit by itself
+                units.setdefault(unit_key, []).append(position)
         return [tuple(unit) for unit in units.values()]
 
     def _make_room_for(self, unit: Unit, deadline: float) -> bool:

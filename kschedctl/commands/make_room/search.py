@@ -364,7 +364,7 @@ class PlanSearch:
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
-        """Run a scheduling cycle for the pod. Return None if no profile serves it."""
+        """Run a scheduling cycle for the pod in this state of the cluster. Return None if no profile serves the pod."""
         simulation = stage.build_simulation()
         if simulation.framework(position) is None:
             return None
@@ -410,7 +410,10 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
-    """Return the mask (T,) of PodInfos with anti-affinity, or that the pod's affinity or spreading selects."""
+    """Return the mask (T,) of PodInfos whose pods affinity or spreading relates to the incoming pod.
+
+    These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
+    """
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):

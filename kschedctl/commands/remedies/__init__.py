@@ -92,9 +92,9 @@ def pending_remedies(
 ) -> RemediesOfMany:
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
-    The pods are those of one `namespace`, or of all namespaces, with the labels of `selector` such as `app=web`. `now`
-    is as for `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed
-    separately.
+    The pods are in one `namespace`, or in all namespaces if it is empty, and match the label `selector`, such as
+    `app=web`. `now` is as for `pending`, and the other arguments are as for `remedies`. Without a selector, workloads
+    whose pods cannot be created are listed separately.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))

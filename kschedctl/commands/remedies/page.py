@@ -35,7 +35,7 @@ from kschedctl.text.counts import counted
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
-    """Build the page for one pod: its verdict, then the fixes with their commands."""
+    """Build the page for one pod: its verdict, the fixes with their commands, a plan that moves pods, and notes."""
     return (
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -65,7 +65,10 @@ def _build_verdict_lines(report: Remedies) -> Page:
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
-    """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait."""
+    """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait.
+
+    If no pod waits, the page says only that, with uncreated pods and objects that wait elsewhere.
+    """
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:

@@ -11,9 +11,9 @@ from kschedctl.text.printable import printable
 
 
 def render_patches(document: Document) -> str:
-    """Render a YAML document for each remedy, best first, with explanatory comments.
+    """Render a YAML document for each remedy of the report, best first, with explanatory comments.
 
-    Raises UsageError for documents without remedies.
+    Raises UsageError for a report of another kind than Remedies and RemediesOfMany.
     """
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]

@@ -284,7 +284,7 @@ class GreedyChoice:
         return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
-        """Return the edits of all chosen proposals and one more, each made for all pods of its group."""
+        """Return the edits of all chosen proposals and then of `next_proposal`, each made for all pods of its group."""
         edits: dict[ObjectKey, EditedObject] = {}
         proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
         for proposal in proposals:

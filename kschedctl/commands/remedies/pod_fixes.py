@@ -112,7 +112,7 @@ def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
 
 
 def build_creation_remedy(fix: CreationFix) -> Remedy:
-    """Return a fix of a failed creation in the form of a remedy."""
+    """Return a fix of a pod's failed creation in the form of a remedy, whose summary starts with a capital letter."""
     return Remedy(
         summary=fix.what[:1].upper() + fix.what[1:],
         by=fix.by,
@@ -132,7 +132,8 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
     """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
 
     Fixes that change the pod itself are left out, as the API server might reject the changed pod, and so are
-    combinations with too many changes. If no creation fix gives up nothing, no fixes remain.
+    combinations with too many changes. If no creation fix gives up nothing, no fixes remain. Creation fixes after which
+    the pod still waits are explained among the impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
     combined_fixes: list[Remedy] = []

@@ -54,7 +54,7 @@ class Remedies(Report, frozen=True):
     kind: str = "Remedies"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict and the headline."""
+        """Return three texts: the pod, its verdict with doubts, and the headline with objects that wait elsewhere."""
         headline = self.headline
         if self.waiting_elsewhere:
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
@@ -144,7 +144,7 @@ class RemediesOfMany(Report, frozen=True):
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the chosen changes and the pods that still wait."""
+        """Return the summary with the chosen fixes, the uncreated pods, the pods that still wait, and their numbers."""
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
             ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left

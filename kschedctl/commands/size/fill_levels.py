@@ -85,7 +85,7 @@ def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crow
 
 
 def add_one_node_of_each_shape(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """Return the set `counts` with one more node of each undominated shape."""
+    """Return the set `counts` with one more node of each shape that no other shape dominates at the same price."""
     extended_counts = dict(counts)
     for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
         name = program.names[shape]

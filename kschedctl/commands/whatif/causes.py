@@ -143,7 +143,7 @@ def _build_mix_name(change: VersionChange) -> str:
 
 
 def _describe_change(change: VersionChange) -> str:
-    """Describe a change, such as "StorageCapacityScoring" or "TaintToleration: its message (#135023)"."""
+    """Describe a version change, such as "StorageCapacityScoring" or "TaintToleration: its message (#135023)"."""
     if change.sort == "gate":
         return change.where
     upstream = f" ({change.upstream})" if change.upstream else ""

@@ -33,7 +33,7 @@ class ObjectPatch(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that applies the patch.
+        """The kubectl command that applies the patch, or recreates the object with it if `anew` is True.
 
         Labels and annotations are set by a merge patch, because a JSON patch fails if the object has none yet.
         """

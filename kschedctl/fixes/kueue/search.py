@@ -31,10 +31,10 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, the first of which have fixes if they are about Workloads that Kueue does not admit.
+    """Return the entries with fixes added to the first `MOST_WORKLOADS` about a Workload that Kueue does not admit.
 
-    Up to `MOST_WORKLOADS` entries get fixes. ``manifests`` are the jobs that the cluster does not have, for which Kueue
-    would make new Workloads. ``now`` is the RFC 3339 time of the replays, or empty.
+    ``manifests`` are the jobs that the cluster does not have, for which Kueue would make new Workloads. ``now`` is the
+    RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}

@@ -103,7 +103,7 @@ class Trials:
         self.base = self.replay(())
 
     def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order. Equal sets are replayed once."""
+        """Return the trial of these changes, applied in this order. Equal sets of changes are replayed once."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
         if change_set not in self._trials_by_changes:
@@ -129,7 +129,11 @@ class Trials:
         return self._as_read if key == self.key else self._read(key)
 
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
-        """Apply the changes and replay the pod's scheduling cycle, with preemption if they raise its priority."""
+        """Apply the changes, admit the changed pod, and replay its scheduling cycle.
+
+        Preemption is replayed only if the changes raise the pod's priority and it fits nowhere. The trial has no cycle
+        if admission denies the pod or no profile serves it.
+        """
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
         view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
@@ -181,7 +185,7 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
-    """Return the trial with the nominated node and the victims that preemption chose there."""
+    """Return the trial with the nominated node, the victims that preemption chose there, and what is lost with them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
     (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
@@ -211,7 +215,7 @@ def is_stored(pod: Pod, cluster: Cluster) -> bool:
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it or, if it does not exist yet, would store it."""
+    """Return the pod as the API server stores it or, if the pod does not exist yet, as it would after admission."""
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
@@ -242,7 +246,7 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
 
 
 def is_resized(edit: EditedObject) -> bool:
-    """Return whether the edit changes the spec of a pod that stays on its node."""
+    """Return whether the edit changes the spec of a pod that stays on its node, so that it resizes the pod in place."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False

@@ -221,9 +221,9 @@ def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, 
 def _build_claim_creation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
-    """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
+    """Return the edits that create the pod's claim with a spec and record its name in the pod's status.
 
-    If `template` is given, the pod's reference names that template from then on.
+    If `template` is given, the pod's reference is also changed to name this template.
     """
     name = f"{pod.metadata.name}-{reference.name}"
     claim = ResourceClaim(

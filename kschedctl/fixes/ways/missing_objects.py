@@ -59,7 +59,10 @@ NAME_CUTOFF = 0.75
 
 
 def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the pod's first claim that is missing, being deleted, lost, or owned by another pod."""
+    """Yield fixes for the pod's first volume claim that is missing, being deleted, lost, or owned by another pod.
+
+    Nothing is yielded if all claims are fine.
+    """
     for pod_claim in iter_pod_claims(tried):
         claim = pod_claim.claim
         if claim is None:

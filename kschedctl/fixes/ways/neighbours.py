@@ -77,7 +77,7 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
 def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
-    The list is empty if the rejection has no figures or too many pods cause it.
+    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
     view = tried.cycle.view
     positions: list[Position] = []

@@ -91,7 +91,10 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod requests devices that this node has but most nodes of its pool do not have."""
+    """Return whether the pod requests devices that this node has but most nodes of its pool do not have.
+
+    The result is False for a node without a pool.
+    """
     view = tried.cycle.view
     pool = find_pool(model)
     if not pool:
@@ -122,7 +125,7 @@ def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 
 def _find_model_nodes(tried: TriedNode) -> list[Node]:
-    """Return the first node of each shape that matters to the pod, cached by the labels that the pod names."""
+    """Return one node of each shape, to model new nodes on. Nodes of one shape are alike for the pod."""
     keys = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME}))
     view = tried.cycle.view
     return view.memo(

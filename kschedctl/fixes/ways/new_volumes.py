@@ -244,10 +244,11 @@ def _build_volume_node_affinity(
     """
     if tried.row is None:
         return None
-    keys = set(topology_keys) if model_volume is None else set()
-    affinity = model_volume.spec.node_affinity if model_volume else None
-    if affinity is not None and affinity.required is not None:
-        terms = affinity.required.node_selector_terms
+    if model_volume is None:
+        keys = set(topology_keys)
+    else:
+        affinity = model_volume.spec.node_affinity
+        terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
         keys = {expression.key for term in terms for expression in term.match_expressions}
     labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
     requirements = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))

@@ -205,7 +205,7 @@ def _iter_allowed_value_fix(
 
 
 def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> str:
-    """Return the value of an In requirement that probably means the node's value, or an empty string."""
+    """Return the value of an In requirement that is probably a misspelling of the node's value, or an empty string."""
     if unmet.operator != "In":
         return ""
     nodes = tried.cycle.view.nodes
@@ -214,9 +214,9 @@ def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> st
 
 
 def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
-    """Return the values with which the requirement accepts the node, or () if no values do.
+    """Return the requirement's values changed so that it accepts the node, or () if this is impossible.
 
-    `misspelt_value`, unless empty, is replaced by the node's value.
+    `node_value` is the node's value. It replaces the misspelt value, if there is one, or is added or removed.
     """
     values = unmet.values
     is_number = node_value.lstrip("-").isdigit()

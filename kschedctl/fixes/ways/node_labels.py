@@ -411,7 +411,7 @@ def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> di
 
 
 def _build_merged_selector_change(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets or removes these labels in the nodeSelector."""
+    """Return a function that sets these labels in a pod's nodeSelector. A value of None removes the label."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed nodeSelector."""

@@ -244,7 +244,10 @@ def _build_container_patch(container: Container) -> Json:
 
 
 def _build_resources_patch(resources: ResourceRequirements) -> Json:
-    """Return the requests and limits of CPU and memory, which are the resources that can be resized in place."""
+    """Build the patch with the requests and limits of CPU and memory, the resources that can be resized in place.
+
+    Empty requests or limits are left out.
+    """
     amounts = {"requests": resources.requests, "limits": resources.limits}
     resizable = (resource_names.CPU, resource_names.MEMORY)
     return {

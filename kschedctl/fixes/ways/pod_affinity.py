@@ -73,7 +73,10 @@ def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
+    """Yield fixes that replace a term's topology key, which no node has, by a similar or a usual key.
+
+    `field` and `index` locate the term in the pod's spec.
+    """
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))

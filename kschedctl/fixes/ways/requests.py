@@ -155,8 +155,8 @@ def _find_smallest_valid_amount(tried: TriedNode, request: PodRequest, resource:
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
-    CPU and counts stay exact, and so do amounts whose `old_text` is a plain integer. For memory and similar resources
-    the unit is at most a thousandth of the amount.
+    CPU and counts stay exact, and so do amounts that replace a plain integer, given as `old_text`. For memory and
+    similar resources, the amount is rounded to a unit of at most a thousandth of the amount.
 
     >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')
@@ -257,7 +257,7 @@ def get_price_of_reduction(share: float) -> Price | None:
 
 
 def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
-    """Build the fix that removes the resource from the requests and limits of all containers."""
+    """Build the fix that removes the insufficient resource from the requests and limits of all containers."""
     resource = fact.resource
 
     def remove_resource(own: Resources) -> Resources:

@@ -212,7 +212,7 @@ def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume:
 
 
 def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
-    """Return the edits that bind the claim and the volume to each other."""
+    """Return the edits that bind the claim to the volume and the volume to the claim."""
     name = volume.metadata.name
     return (
         ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
