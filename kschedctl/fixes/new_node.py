@@ -241,16 +241,16 @@ def replay_queue_with_new_nodes(
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waiting_before = {pod.key for pod in cluster.unbound_pods()}
-    helped = frozenset(helped_pods)
+
+    # Find the other waiting pods that took the new nodes.
+    other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
     rivals = tuple(
         pod.key
         for pod in settled.cluster.pods
-        if pod.key in waiting_before
-        and pod.key not in helped
-        and pod.spec.node_name
-        and pod.spec.node_name not in old_nodes
+        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
     )
+
+    # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     enough = None
     if still_pending.keys() <= further_growth.placements.keys():

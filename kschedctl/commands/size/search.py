@@ -286,26 +286,35 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends if no
     removal makes the set cheaper or the time is up. Each improvement is recorded in `search.best` at once.
     """
-    counts = dict(task.counts)
-    start = format_counts(task.counts)
+    best = dict(task.counts)
     has_improved = True
     while has_improved and not task.is_late:
-        has_improved = False
-        names = sorted(counts, key=lambda name: _build_removal_key(search, task, counts, name), reverse=True)
+        best_before = best
+        names = sorted(best, key=lambda name: _build_removal_key(search, task, best, name), reverse=True)
         for name in names:
-            # Remove many nodes at once, and half as many whenever that does not make the set cheaper.
-            step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
-            while step and counts.get(name) and not task.is_late:
-                fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
-                cost_limit = search.program.compute_cost(counts)
-                cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
-                if cheaper_set is None:
-                    step //= 2
-                else:
-                    counts = cheaper_set
-                    has_improved = True
-                    search.best[start] = counts
-    return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
+            best = _remove_nodes_of_shape(search, task, best, name)
+        has_improved = best is not best_before
+    return SearchedSet(best, {}, not task.is_late, tuple(search.sets.unknown))
+
+
+def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:
+    """Remove nodes of a shape from a set, replaced by other nodes if necessary, as long as the set gets cheaper.
+
+    Many nodes are removed at once, and half as many whenever this does not make the set cheaper. Return the cheapest
+    set, which may be `counts` itself. Each improvement is recorded in `search.best` at once.
+    """
+    cheapest = counts
+    step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
+    while step and cheapest.get(name) and not task.is_late:
+        fewer_nodes = {**cheapest, name: max(cheapest[name] - step, 0)}
+        cost_limit = search.program.compute_cost(cheapest)
+        cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
+        if cheaper_set is None:
+            step //= 2
+        else:
+            cheapest = cheaper_set
+            search.best[format_counts(task.counts)] = cheapest
+    return cheapest
 
 
 def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:

@@ -144,27 +144,26 @@ class Trials:
         readmitted_pod: Pod | None = target_pod
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
+        trial_without_cycle = RemedyTrial(
+            self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
+        )
         if readmitted_pod is None:
-            return RemedyTrial(
-                self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
-            )
+            return trial_without_cycle
         pod = build_stored_pod(readmitted_pod, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, own=target_pod, pod=pod, framework=None, cycle=None)
+            return replace(trial_without_cycle, pod=pod)
 
+        # Run the cycle, and note the extenders that were not asked but might reject the pod.
         cycle = run_cycle(framework, info, view)
-        unconsulted = (*unknown, *cycle.consultation.unknown)
-        trial = RemedyTrial(
-            self.scheduler,
-            changes,
-            edits,
-            own=target_pod,
-            pod=pod,
-            framework=framework,
-            cycle=cycle,
-            unheard=tuple(extender for extender in unconsulted if extender.dependency.effect is Effect.NARROWS),
+        unasked_extenders = [
+            extender
+            for extender in (*unknown, *cycle.consultation.unknown)
+            if extender.dependency.effect is Effect.NARROWS
+        ]
+        trial = replace(
+            trial_without_cycle, pod=pod, framework=framework, cycle=cycle, unheard=tuple(unasked_extenders)
         )
         if trial.fits or not trial.raises_priority:
             return trial
