@@ -292,7 +292,11 @@ class OwnerPatch(NamedTuple):
         """The command that patches or recreates the owner, and then the commands that delete its waiting pods."""
         key = ObjectKey(*self.owner)
         if self.anew:
-            return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
+            return (
+                kubectl.render_recreate_with_patch(
+                    key, _add_removal_of_generated_fields(self.patch, key.kind), "strategic"
+                ),
+            )
         patch = kubectl.render_command(
             "patch", *kubectl.build_object_arguments(key), "--type", "strategic", "-p", self.text
         )
@@ -304,7 +308,7 @@ class OwnerPatch(NamedTuple):
         return kubectl.encode_compact_json(self.patch)
 
 
-def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
+def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
     """Return the patch extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that

@@ -71,7 +71,7 @@ class OptimalityCheck:
         """Whether no set that costs less than the best one takes all pods."""
         return self.first_open == self._end
 
-    def search(self) -> None:
+    def refute_cheaper_sets(self) -> None:
         """Replay cheaper sets until all are refuted, time is up, or too many are left and probes no longer help."""
         self._probe_cheaper_sets()
         while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:

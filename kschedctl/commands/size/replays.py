@@ -129,7 +129,9 @@ class NodeSets:
                 return False
         return True
 
-    def replay_in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
+    def replay_with_outcomes(
+        self, counts: Counts
+    ) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
         """Replay a set, and return the simulation, the outcomes in order, and the rows of the nodes of each used shape.
 
         Raises KeyboardInterrupt if the user interrupts.

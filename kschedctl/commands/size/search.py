@@ -123,7 +123,7 @@ class SetSearch:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
-        simulation, outcomes, nodes = self.sets.replay_in_order(counts)
+        simulation, outcomes, nodes = self.sets.replay_with_outcomes(counts)
         return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 
 

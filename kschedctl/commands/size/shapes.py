@@ -223,7 +223,7 @@ Takers = dict[str, tuple[str, ...]]
 """The shapes that take each pod."""
 
 
-def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
+def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
     """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
     `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
@@ -293,7 +293,7 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
     return all_shapes
 
 
-def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
+def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
     """Map each pod to the names of the shapes with a node in one of its places, including parts in one zone."""
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():

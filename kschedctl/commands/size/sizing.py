@@ -30,8 +30,8 @@ from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, g
 from kschedctl.commands.size.shapes import (
     ON_EVERY_NODE,
     NodeShape,
-    find_places,
-    find_takers,
+    find_places_of_pending_pods,
+    find_taking_shapes,
     has_claims,
     scale_workloads,
     split_by_zone,
@@ -197,9 +197,9 @@ class _Sizing:
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
-        places = find_places(self.view, self.shapes)
+        places = find_places_of_pending_pods(self.view, self.shapes)
         self.shapes = split_by_zone(self.shapes, places)
-        self.takers = find_takers(places, self.shapes)
+        self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
         if unplaceable:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
@@ -292,7 +292,7 @@ class _Sizing:
 
         done = progress.begin("Cheaper sets of nodes", len(cheaper_sets))
         check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
-        check.search()
+        check.refute_cheaper_sets()
         self.is_optimal = check.has_refuted_all
         self.refuted = len(check.refuted)
         if check.best is not None:

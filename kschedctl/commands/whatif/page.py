@@ -58,9 +58,12 @@ def build_page(report: WhatIf, style: Style) -> Page:
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
     verdict, *sentences = report.build_first_line()
-    fine = Tone.WARNING if report.undecided else Tone.GOOD
-    newly_pending = any(change.change == "NewlyPending" for change in report.changes)
-    tone = Tone.BAD if newly_pending or report.not_created else fine
+    if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
+        tone = Tone.BAD
+    elif report.undecided:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     yield paragraph(Marked(verdict, tone), *sentences)
     pending_before, pending_after = report.pending
     yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
