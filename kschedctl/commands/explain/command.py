@@ -352,7 +352,9 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not (_list_creation_failures(report) or report.claims_without_scheduler)
+            if report.replicas is not None or _list_creation_failures(report) or report.claims_without_scheduler:
+                return False
+            return report.verdict in FINE
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

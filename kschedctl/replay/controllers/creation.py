@@ -154,8 +154,17 @@ def _is_new_volume_object(volume_object: PersistentVolume | PersistentVolumeClai
 
 def _ensure_uid(pod: Pod) -> Pod:
     """Return the pod with a UID, so that its objects can refer to it."""
-    meta = pod.metadata
-    return pod if meta.uid else replace(pod, metadata=replace(meta, uid=f"{meta.namespace}/{meta.name}"))
+    return pod if pod.metadata.uid else replace(pod, metadata=replace(pod.metadata, uid=_build_uid(pod)))
+
+
+def _build_uid(pod: Pod) -> str:
+    """Return the UID of a created pod, which has a slash unlike the UIDs of the API server."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def is_made_up(pod: Pod) -> bool:
+    """Return whether the replay created the pod, which does not exist in the cluster."""
+    return pod.metadata.uid == _build_uid(pod)
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------
