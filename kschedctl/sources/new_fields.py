@@ -104,16 +104,16 @@ class NewPodFields:
         ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """
         checked_indices = [
-            number
-            for number, item in enumerate(items)
+            index
+            for index, item in enumerate(items)
             if isinstance(item, Pod) and self._record_template(cast(_ItemMetadata, item.metadata))
         ]
-        raw = raw_items() if checked_indices else ()
-        for number in checked_indices:
+        documents = raw_items() if checked_indices else ()
+        for index in checked_indices:
             with suppress(*_UNDECODABLE):
-                if not self._has_only_known_fields(raw[number]):
-                    self._report(msgspec.json.decode(raw[number]), start + number)
-        return [raw[number] for number in checked_indices]
+                if not self._has_only_known_fields(documents[index]):
+                    self._report(msgspec.json.decode(documents[index]), start + index)
+        return [documents[index] for index in checked_indices]
 
     def _record_template(self, meta: _ItemMetadata) -> bool:
         """Record the pod's template, and return whether it is new. A pod without a template always counts as new.

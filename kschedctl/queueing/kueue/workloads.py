@@ -187,22 +187,21 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
     Raises InputError for a malformed time and QuantityError for a malformed quantity.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
-    admission = _read_admission(stored)
     return WorkloadState(
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        metadata.labels.get(JOB_UID_LABEL, ""),
-        bool(metadata.owner_references),
-        spec.queue_name,
-        priority,
-        parse_microseconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0,
-        spec.pod_sets,
-        adjusted,
-        spec.active is not False,
-        read_conditions(status.conditions),
-        admission,
-        {check.name: CheckState(check.state, check.message) for check in status.admission_checks},
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        job_uid=metadata.labels.get(JOB_UID_LABEL, ""),
+        is_owned=bool(metadata.owner_references),
+        queue_name=spec.queue_name,
+        priority=priority,
+        created=parse_microseconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0,
+        pod_sets=spec.pod_sets,
+        adjusted_pod_sets=adjusted,
+        active=spec.active is not False,
+        conditions=read_conditions(status.conditions),
+        admission=_read_admission(stored),
+        checks={check.name: CheckState(check.state, check.message) for check in status.admission_checks},
         reclaimable={pods.name: pods.count for pods in status.reclaimable_pods},
     )
 
@@ -218,12 +217,12 @@ def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
     counts = {pod_set.name: pod_set.count for pod_set in stored.spec.pod_sets}
     pod_sets = tuple(
         PodSetAdmission(
-            assignment.name,
-            assignment.flavors,
-            parse_requests(assignment.resource_usage),
-            counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
-            read_topology_placement(assignment.topology_assignment),
-            assignment.delayed_topology_request or "",
+            name=assignment.name,
+            flavors=assignment.flavors,
+            usage=parse_requests(assignment.resource_usage),
+            count=counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
+            topology=read_topology_placement(assignment.topology_assignment),
+            delayed_topology=assignment.delayed_topology_request or "",
         )
         for assignment in admission.pod_set_assignments
     )
