@@ -161,11 +161,11 @@ class _StrictTypes:
         if not name:
             return msgspec.Raw
         if name not in self._types:
-            fields_of_type = get_fields_by_type()[name]
-            fields = [
-                (f"f{number}", self.build_type(inner), None) for number, inner in enumerate(fields_of_type.values())
-            ]
-            names = {f"f{number}": field for number, field in enumerate(fields_of_type)}
+            fields = []
+            names = {}
+            for number, (field, type_name) in enumerate(get_fields_by_type()[name].items()):
+                fields.append((f"f{number}", self.build_type(type_name), None))
+                names[f"f{number}"] = field
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
             self._types[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]
         return self._types[name]

@@ -247,7 +247,7 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
 
-    # In these cases the condition stays as it is
+    # The condition stays as it is if it is right, or if a new Workload needs no explicit conditions yet
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
         if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
@@ -498,25 +498,32 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """
-    shapes = []
+    pod_set_keys = []
     for index, pod_set in enumerate(workload.adjusted_pod_sets):
         spec = pod_set.template.spec
         count, requests = pod_set.count, {}
         if index < len(pod_sets):
             count, requests = pod_sets[index].count, pod_sets[index].requests
-        containers = [
-            [(container.resources.requests, container.ports) for container in group]
-            for group in (spec.init_containers, spec.containers)
-        ]
-        shapes.append(
-            (
-                (pod_set.name, containers, spec.node_selector, spec.affinity, spec.tolerations),
-                (spec.runtime_class_name, spec.priority, spec.topology_spread_constraints, spec.overhead),
-                (spec.resource_claims, spec.resources and spec.resources.requests),
-                (count, requests, pod_set.min_count, pod_set.topology_request),
-            )
-        )
-    return msgspec.json.encode((shapes, workload.priority), order="sorted")
+        pod_set_key = {
+            "name": pod_set.name,
+            "initContainers": [(container.resources.requests, container.ports) for container in spec.init_containers],
+            "containers": [(container.resources.requests, container.ports) for container in spec.containers],
+            "nodeSelector": spec.node_selector,
+            "affinity": spec.affinity,
+            "tolerations": spec.tolerations,
+            "runtimeClassName": spec.runtime_class_name,
+            "priority": spec.priority,
+            "topologySpreadConstraints": spec.topology_spread_constraints,
+            "overhead": spec.overhead,
+            "resourceClaims": spec.resource_claims,
+            "podRequests": spec.resources and spec.resources.requests,
+            "count": count,
+            "totalRequests": requests,
+            "minCount": pod_set.min_count,
+            "topologyRequest": pod_set.topology_request,
+        }
+        pod_set_keys.append(pod_set_key)
+    return msgspec.json.encode((pod_set_keys, workload.priority), order="sorted")
 
 
 def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
