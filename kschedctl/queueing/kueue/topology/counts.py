@@ -34,7 +34,7 @@ class DomainCapacities:
         """The score of preferred node affinity."""
 
     def copy(self) -> DomainCapacities:
-        """Return an independent copy."""
+        """Return a copy whose counts can be changed without changing these. The tree is shared."""
         copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
