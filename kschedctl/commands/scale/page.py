@@ -10,7 +10,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
-ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
+ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
 NO_PLACE = "NoPlaceToMovePods"
 MAX_KEEPERS = 3
 UNBLOCKS = {
@@ -70,9 +70,7 @@ def _build_filtered_out_line(report: ScaleUp) -> Page:
     if not report.filtered_out:
         return ()
     count = len(report.filtered_out)
-    return (
-        paragraph(f"{counted(count, 'pod')} {'fit' if count > 1 else 'fits'} on nodes that exist or are on their way."),
-    )
+    return (paragraph(f"{counted(count, 'pod')} {'fit' if count > 1 else 'fits'} on existing or upcoming nodes."),)
 
 
 def _build_template_gap_lines(report: ScaleUp) -> Page:

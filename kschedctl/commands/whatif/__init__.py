@@ -212,7 +212,7 @@ class ScenarioRun:
 
         # Admission shortens `change.new` to the pods before the first denied one.
         admissions = Admissions(cluster, {})
-        creation_failure = admissions.admit_more(owner, change)
+        creation_failure = admissions.admit_more_pods(owner, change)
         denied_keys = list(new_pods)[len(change.new) :]
         for key in denied_keys:
             del edit.changed_pods[key]
@@ -281,7 +281,7 @@ class ScenarioRun:
         evicted = len(list_victims([*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
-        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked()]
+        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
         return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
 
 

@@ -145,24 +145,26 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        uninitialized_nodes = int(is_uninitialized[set_of_node].sum())
-        nodes = len(view.nodes)
+        num_uninitialized = int(is_uninitialized[set_of_node].sum())
+        num_nodes = len(view.nodes)
+        are_all_uninitialized = num_uninitialized == num_nodes
+
+        def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
+            """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
+            candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
+            return find_untolerated(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
-            taint = untolerated_by_set[taint_set]
-            if uninitialized_nodes == nodes:  # the cause of everything else
-                candidates = [t for t in taint_sets[taint_set] if t.key == UNINITIALIZED]
-                untolerated = find_untolerated(
-                    candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators
-                )
-                taint = untolerated or taint
+            taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
+            if taint is None:
+                taint = untolerated_by_set[taint_set]
             if taint is None:
                 return None
             if taint.key != UNINITIALIZED:
                 return UntoleratedTaint(taint.key, taint.value, taint.effect)
-            return UntoleratedTaint(taint.key, taint.value, taint.effect, uninitialized_nodes, nodes)
+            return UntoleratedTaint(taint.key, taint.value, taint.effect, num_uninitialized, num_nodes)
 
         return find_fact
 

@@ -594,16 +594,10 @@ class Search:
                 self.counters.give_back_counters(pool, device)
             return False
 
-        # Check the capacity. Versions that do not undo everything leave the device in use.
+        # Check the capacity.
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            if self.undoes_all:
-                for constraint in self.constraints[position.claim]:
-                    constraint.remove(request)
-                if charged:
-                    self.counters.give_back_counters(pool, device)
-            elif not shareable:
-                users.add(position.claim)
+            self._undo_charge_and_constraints(position, pool, device, charged)
             return False
 
         # Record the allocation.
@@ -619,6 +613,22 @@ class Search:
             AllocatedDevice(request, device, consumed=consumed, shared=shareable, charged=charged, first=first)
         )
         return True
+
+    def _undo_charge_and_constraints(
+        self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
+    ) -> None:
+        """Remove a device that has too little capacity from the constraints, and give back its counters if `charged`.
+
+        Before 1.37, nothing is undone, and a device that cannot be shared even counts as used by the claim.
+        """
+        if not self.undoes_all:
+            if not self.is_shareable(device):
+                self.users[device.id].add(position.claim)
+            return
+        for constraint in self.constraints[position.claim]:
+            constraint.remove(self._get_request(position))
+        if charged:
+            self.counters.give_back_counters(pool, device)
 
     def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether no claim is in the way of the device, and the feature gates allow it to consume counters.

@@ -73,7 +73,7 @@ def evaluate_claims(
     if features.workload_claims:
         find_pod_group(info.pod, inventory)  # raises if the group is missing
 
-    # The extended resources that devices have to provide, computed once for pods and claims with equal specs.
+    # Check the classes and compute the extended resources once for pods and claims with equal specs.
     spec_numbers = tuple(
         [None if claim.status.allocation else inventory.number_claim_spec(claim) for claim in pod_claims]
     )
@@ -84,6 +84,7 @@ def evaluate_claims(
         extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
+
     extended = _find_or_build_extended_claim(info.pod, inventory) if extended_demand.resources else None
     claims = PodClaims(pod_claims, extended)
     allocated_claims = {
@@ -92,10 +93,10 @@ def evaluate_claims(
         if claim.status.allocation
     }
 
-    # Pods share results only if none of their claims exists in a state of its own.
+    # Pods with equal claims share verdicts, except if a claim is allocated or its extended resource claim exists.
     like = None
-    has_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    if not allocated_claims and not has_extended_claim:
+    has_existing_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+    if not allocated_claims and not has_existing_extended_claim:
         like = spec_numbers, extended_demand, filter_timeout
     return Evaluation(
         inventory,

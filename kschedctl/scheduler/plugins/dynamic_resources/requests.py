@@ -228,15 +228,14 @@ def _read_request(
     if mode not in (EXACT_COUNT, ALL):
         raise AllocationError(f"{location}: unsupported count mode {mode}")
 
+    class_expressions = _list_expressions(f"class {source.device_class_name}", device_class)
+    own_expressions = _list_expressions(f"claim {format_claim_key(claim)}", source)
     return Request(
         name,
         parent,
         mode=mode,
         count=source.count or 1,
-        selectors=(
-            *_list_expressions(f"class {source.device_class_name}", device_class),
-            *_list_expressions(f"claim {format_claim_key(claim)}", source),
-        ),
+        selectors=(*class_expressions, *own_expressions),
         tolerations=source.tolerations,
         admin_access=admin_access,
         capacity=_parse_capacity_requests(source.capacity, location),

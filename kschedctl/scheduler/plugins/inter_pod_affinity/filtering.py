@@ -6,7 +6,7 @@ Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -150,14 +150,14 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
     rejected_by_own_terms = _find_nodes_with_match(state.anti_affinity, view, delta) & ~affinity_unmet
     find_own_term = partial(_find_own_term, state.anti_affinity_terms, view)
-    find_own_fact = _build_pod_fact_finder(state.anti_affinity, view, find_own_term)
-    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, find_own_fact)
+    own_facts = ForbiddenPodFacts(state.anti_affinity, view, find_own_term, of_running_pods=False)
+    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_facts.build_fact)
 
     rejected_by_running_pods = _find_nodes_with_match(state.existing_anti_affinity, view, delta)
     rejected_by_running_pods &= ~affinity_unmet & ~rejected_by_own_terms
     find_term = partial(_find_running_pods_term, info, view)
-    find_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, find_term, of_existing_pods=True)
-    yield Rejection(rejected_by_running_pods, Code.UNSCHEDULABLE, REASON_EXISTING, find_fact)
+    facts = ForbiddenPodFacts(state.existing_anti_affinity, view, find_term, of_running_pods=True)
+    yield Rejection(rejected_by_running_pods, Code.UNSCHEDULABLE, REASON_EXISTING, facts.build_fact)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
@@ -233,57 +233,75 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
     return find_fact
 
 
-class CountedPods(NamedTuple):
-    """The pods that count in one topology domain."""
+class ForbiddenPods(NamedTuple):
+    """The pods in one topology domain that the incoming pod must not join."""
 
     first: int
     """The position of the first pod."""
-    number: int
+    num_pods: int
 
 
-def _build_pod_fact_finder(
-    counts: TopologyCounts,
-    view: Fork,
-    find_term: Callable[[str, int], AffinityTerm | None],
-    of_existing_pods: bool = False,
-) -> Callable[[int], PodInTheWay]:
-    """Build a function that returns, for a node's row, the fact about the pods that anti-affinity forbids to join.
+class ForbiddenPodFacts:
+    """Builder of the facts about pods that anti-affinity forbids the incoming pod to join.
 
-    The fact names the first of these pods, their number and the selector of the term. `counts` has the forbidding
-    matches, and `find_term` returns the term for a topology key and the number of a PodInfo. `of_existing_pods` tells
-    whether the terms belong to the running pods.
+    `counts` has the matches of the anti-affinity terms, and `find_term` returns the term for a topology key and the
+    number of a PodInfo. `of_running_pods` tells whether the terms belong to the running pods.
     """
 
-    @cache
-    def find_counted_pods(key: str) -> dict[int, CountedPods]:
-        """Return the pods that count in each domain of a topology key, by the code of the domain."""
-        column = view.nodes.label(key)
-        pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
-        domains, first, numbers = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
-        by_domain = zip(domains.tolist(), pods[first].tolist(), numbers.tolist(), strict=True)
-        return {domain: CountedPods(first_pod, number) for domain, first_pod, number in by_domain}
+    def __init__(
+        self,
+        counts: TopologyCounts,
+        view: Fork,
+        find_term: Callable[[str, int], AffinityTerm | None],
+        of_running_pods: bool,
+    ) -> None:
+        self.counts, self.view, self.find_term, self.of_running_pods = counts, view, find_term, of_running_pods
+        self._pods_by_key: dict[str, dict[int, ForbiddenPods]] = {}
+        """A cache of `_group_forbidden_pods`."""
+        self._selectors: dict[tuple[str, int], str] = {}
+        """A cache of `_find_selector`."""
 
-    @cache
-    def find_selector(key: str, number: int) -> str:
-        """Return the selector of the term for PodInfo `number`, or an empty string if there is no such term."""
-        term = find_term(key, number)
-        return "" if term is None else str(term.selector)
+    def build_fact(self, row: int) -> PodInTheWay:
+        """Build the fact about the first forbidden pod in a domain of the node.
 
-    def find_fact(row: int) -> PodInTheWay:
-        """Return the fact that names the first pod in the way on a node, without a name if it is only nominated."""
-        for key, domain_counts in counts.counts.items():
-            column = view.nodes.label(key)
+        If no pod in these domains is forbidden, a nominated pod is, and the fact names no pod.
+        """
+        for key, domain_counts in self.counts.counts.items():
+            column = self.view.nodes.label(key)
             domain = int(column.codes[row])
-            if domain >= 0 and domain_counts[domain] > 0:
-                pods = find_counted_pods(key)[domain]
+            has_label = domain >= 0
+            if has_label and domain_counts[domain] > 0:
+                if key not in self._pods_by_key:
+                    self._pods_by_key[key] = self._group_forbidden_pods(key)
+                pods = self._pods_by_key[key][domain]
                 return PodInTheWay(
-                    view.pods.objects[pods.first].key,
-                    pods.number - 1,
+                    pod=self.view.pods.objects[pods.first].key,
+                    others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=find_selector(key, int(view.pods.info[pods.first])),
-                    of_existing_pod=of_existing_pods,
+                    selector=self._find_selector(key, int(self.view.pods.info[pods.first])),
+                    of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
 
-    return find_fact
+    def _find_selector(self, key: str, info_number: int) -> str:
+        """Return the selector of the term that forbids the pods of the PodInfo, or "" if there is no such term."""
+        cache_key = key, info_number
+        if cache_key not in self._selectors:
+            term = self.find_term(key, info_number)
+            self._selectors[cache_key] = "" if term is None else str(term.selector)
+        return self._selectors[cache_key]
+
+    def _group_forbidden_pods(self, key: str) -> dict[int, ForbiddenPods]:
+        """Return the first forbidden pod and the number of forbidden pods in each domain of the topology key.
+
+        The domains are given by their codes.
+        """
+        view = self.view
+        is_forbidden = self.counts.weights[key][view.pods.info] > 0
+        positions = np.flatnonzero((view.node >= 0) & is_forbidden)
+        domain_of_pod = view.nodes.label(key).codes[view.node[positions]]
+        domains, first_indices, pod_counts = np.unique(domain_of_pod, return_index=True, return_counts=True)
+        first_positions = positions[first_indices]
+        pods = map(ForbiddenPods, first_positions.tolist(), pod_counts.tolist())
+        return dict(zip(domains.tolist(), pods, strict=True))

@@ -148,6 +148,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
     checks_both_ways = CHECKS_BOTH_WAYS.at(gates.release)
 
+    # Changes that make a pod match the affinity, and changes of the pod's own labels
     label_changes = []
     if affinity:
         yield WakeTrigger(POD, ADD, f"a pod {_describe_terms(affinity)} gets a node")
@@ -157,6 +158,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     if label_changes:
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, ", or ".join(label_changes))
 
+    # Pods that leave and that anti-affinity forbids, in either direction
     deletions = []
     if anti_affinity:
         deletions.append(f"a pod {_describe_terms(anti_affinity)} leaves a node")

@@ -176,7 +176,7 @@ class TooManyPods(Fact, frozen=True):
 
     def words(self) -> str:
         """Return the number of pods on the node together with its limit."""
-        return f"{self.pods} of {counted(self.limit, 'pod')}"
+        return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
 
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")

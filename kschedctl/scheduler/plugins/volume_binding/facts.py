@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.api.objects import Node, PersistentVolumeClaim, StorageClass
 from kschedctl.scheduler.framework.facts import Detail, Fact, LabelDemand, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -265,15 +265,6 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
 
     storage_class = volumes.listers.classes[get_claim_class(claim)]
     provisions = storage_class.provisioner not in ("", NO_PROVISIONER)
-    topologies = []
-    if provisions:
-        labels = nodes.objects[row].metadata.labels
-        for term in storage_class.allowed_topologies:
-            wanted = [
-                Wanted(expression.key, "In", tuple(expression.values), labels.get(expression.key))
-                for expression in term.match_label_expressions
-            ]
-            topologies.append(tuple(wanted))
     size, requested = _get_requested_size(claim)
     return NoVolume(
         format_claim_key(claim),
@@ -281,8 +272,20 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
         size=size,
         requested=requested,
         provisions=provisions,
-        topologies=tuple(topologies),
+        topologies=_list_allowed_topologies(storage_class, nodes.objects[row]) if provisions else (),
     )
+
+
+def _list_allowed_topologies(storage_class: StorageClass, node: Node) -> tuple[tuple[Wanted, ...], ...]:
+    """Return the label requirements of each topology that the class allows, with the node's values of the labels."""
+    topologies = []
+    for term in storage_class.allowed_topologies:
+        requirements = [
+            Wanted(expression.key, "In", tuple(expression.values), node.metadata.labels.get(expression.key))
+            for expression in term.match_label_expressions
+        ]
+        topologies.append(tuple(requirements))
+    return tuple(topologies)
 
 
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:

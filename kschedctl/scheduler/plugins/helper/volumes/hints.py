@@ -74,6 +74,7 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
         elif find_in_tree_plugin(volume.spec) is not None:
             yield "CSINode"  # says whether the node uses the volume through CSI
         return
+
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     if storage_class is None:
