@@ -260,7 +260,7 @@ class SpreadVerdicts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The label columns and counts that distinguish nodes."""
+        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
         return [
             Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
             for counted in self._tallies
