@@ -35,7 +35,7 @@ HOW_TOPICS = ("fidelity", "versions", "comparison", "speed", "stability")
 REFERENCE_TOPICS = ("exit-codes", "rights", "sources", "output", "plugins", "library")
 INSERTION = re.compile(r"^\{README(?:: (?P<heading>.+))?\}$", re.MULTILINE)
 """A line of a page that stands for a section of README.md, or for its first paragraph."""
-NOT_SEARCHED = re.compile(r"reference/json/(?!index\.html)")
+NOT_SEARCHED = re.compile(r"changelog\.html|reference/json/(?!index\.html)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TITLE_BEFORE_COLON = re.compile(r"^# ([^:\n]+)")
 
@@ -56,7 +56,7 @@ def build(folder: Path) -> None:
 
 
 def shorten_search_index(folder: Path) -> None:
-    """Remove the JSON documents from the search index: their fields would hide the pages that explain a word."""
+    """Remove the changelog and the JSON documents from the search index: they would hide the pages that explain."""
     index = json.loads((folder / "search.json").read_text())
     index["items"] = [item for item in index["items"] if not NOT_SEARCHED.match(item["location"])]
     text = json.dumps(index, separators=(",", ":"))

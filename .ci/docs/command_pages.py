@@ -90,7 +90,7 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     entry = COMMANDS[name]
     command: Any = load_command(name)
     examples = import_module(f"kschedctl.commands.{entry.module}.command").EXAMPLES
-    parts = [f"# {name}", f"**{entry.summary}**"]
+    parts = [f"# {name}: {entry.summary.removesuffix('.')}"]  # the search looks at titles first
     if name in PICTURES:
         parts.append(f"![{name} on the demo cluster](../pictures/{PICTURES[name]})")
     subcommands = getattr(command, "commands", None)

@@ -30,7 +30,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 KINDS_NOT_EVICTED = ("DaemonSet", "Node")
 
 
-def report_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
+def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
     """Yield the evicted pods that now have another node."""
     pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
     returned = set(drain.find_returned_pods())
@@ -112,7 +112,7 @@ class NodeDrain:
             # Placing a successor may have preempted the pod
             if position not in self.evictable or self._evictions.find_denial(position):
                 continue
-            unplaced_successors += self._evict(position)
+            unplaced_successors += self._evict_pod(position)
             if self.random is None:  # successors are placed at once, so that budgets recover early
                 self._place_pods(unplaced_successors)
                 unplaced_successors = []
@@ -127,7 +127,7 @@ class NodeDrain:
             return list(positions)
         return shuffle_for_return(self.simulation, positions, self.random)
 
-    def report_blocked(self) -> list[BlockedPod]:
+    def report_blocked_pods(self) -> list[BlockedPod]:
         """Return the pods whose eviction is denied, each with the reason."""
         blocked = []
         for position in self.evictable:
@@ -152,7 +152,7 @@ class NodeDrain:
         drained_rows = {self.simulation.view.nodes.index[name] for name in self.nodes}
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
-    def _evict(self, position: Position) -> list[Position]:
+    def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list, which is empty if there is none.
 
         A pod that nothing recreates is recorded as lost.
@@ -198,14 +198,14 @@ class NodeDrain:
             if outcome.row >= 0:
                 is_any_placed = True
                 self._evictions.count_recovery(position)
-                self._handle_preemption(outcome)
+                self._record_preemption(outcome)
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place one pod, and return its outcome, which is Unschedulable if it fits nowhere."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
-    def _handle_preemption(self, outcome: Outcome) -> None:
+    def _record_preemption(self, outcome: Outcome) -> None:
         """Record the pods that a successor preempted, which wait for another node if they are recreated."""
         if not outcome.victims:
             return

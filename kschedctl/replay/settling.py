@@ -178,7 +178,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
 
 
 def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcome of each remaining pod that found no node."""
+    """Return the latest outcome of each pod that found no node and is not gone."""
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)

@@ -129,7 +129,7 @@ def capacity(
         return _build_capacity_report(shared, seed, _add_quota_room(shared, [shape_capacity]), is_interrupted)
 
     # The trials of a shape follow each other
-    results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+    results = run_all(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     shapes = []
     for first in range(0, len(trials), runs):
         completed = [shape for shape in results.by_task[first : first + runs] if shape is not None]
@@ -212,7 +212,7 @@ def prepare_shapes(
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
-    creation, has_own_claims = _create_pods(cluster, workloads, most)
+    creation, has_own_claims = _create_pods_to_try(cluster, workloads, most)
     documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_count_admitted_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
@@ -244,7 +244,7 @@ def prepare_shapes(
     )
 
 
-def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
+def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each pod needs claims of its own.
 
     Return them with a flag for each workload: whether its pods need claims of their own.
@@ -397,7 +397,7 @@ def _find_preempted(shared: PodShapes, trial: Trial, view: Fork, position: Posit
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _run_whole_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
+def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
     """Run one of several trials. Raises KeyboardInterrupt if it is interrupted, since its result would be partial."""
     shape_capacity = run_trial(shared, trial)
     if not shape_capacity.verdict:

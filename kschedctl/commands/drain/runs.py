@@ -26,7 +26,7 @@ from kschedctl.replay.node_drain import (
     combine_always_unplaced,
     compute_unplaced_spreads,
     count_always_unplaced,
-    report_moved_pods,
+    iter_moved_pods,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import (
@@ -121,7 +121,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
     evicted = report_evictions(simulation)
-    blocked = tuple(node_drain.report_blocked())
+    blocked = tuple(node_drain.report_blocked_pods())
     returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_displaced_workloads(
@@ -139,7 +139,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         seed=seed,
         drained=is_drained,
         safe=is_drained and not has_consequences,
-        moved=tuple(report_moved_pods(node_drain)),
+        moved=tuple(iter_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(simulation, unplaced, {}),
         in_no_order=always_unplaced,
         blocked=blocked,
@@ -151,7 +151,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         headroom=compute_headroom(simulation.view, before),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
-        **_build_basis(node_drain),
+        **_build_report_basis(node_drain),
         interrupted=simulation.interrupted,
         not_created=not_created,
         displaced_workloads=displaced_workloads,
@@ -168,8 +168,8 @@ def _report_displaced_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> t
     return report_displaced_workloads(shared.cluster, pods)
 
 
-def _build_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what limits the answer."""
+def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
+    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(

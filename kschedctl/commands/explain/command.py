@@ -235,7 +235,10 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add objects of the manifests that wait for another controller. They may leave the answer undecided."""
+        """Add objects of the manifests that wait for another controller, unless pods are selected by labels.
+
+        If nothing certainly fails, such objects may leave the answer undecided.
+        """
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report

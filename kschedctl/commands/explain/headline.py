@@ -178,7 +178,7 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
 
 
 def _describe_externally_decided_gang(group: PodGroupReport) -> str:
-    """Describe a gang that another project places by rules that are not replayed."""
+    """Describe a gang that another project places by rules that are not replayed: how many of its pods exist or fit."""
     project, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"

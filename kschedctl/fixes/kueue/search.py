@@ -17,7 +17,7 @@ from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.kueue.workload import search_fewer_pods, search_higher_priorities
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.replay.waiting_elsewhere.kueue import find_unread_kinds, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import find_kinds_preventing_replay, is_waiting, parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
@@ -31,10 +31,10 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, the first of which have fixes if they are about Workloads that Kueue does not admit.
+    """Return the entries with fixes added to the first `MOST_WORKLOADS` about a Workload that Kueue does not admit.
 
-    Up to `MOST_WORKLOADS` entries get fixes. ``manifests`` are the jobs that the cluster does not have, for which Kueue
-    would make new Workloads. ``now`` is the RFC 3339 time of the replays, or empty.
+    ``manifests`` are the jobs that the cluster does not have, for which Kueue would make new Workloads. ``now`` is the
+    RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
@@ -61,7 +61,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
     There are none if the Workload does not wait, if Kueue would admit it anyway, or if Kueue cannot be replayed.
     """
-    if not is_waiting(workload) or find_unread_kinds(cluster):
+    if not is_waiting(workload) or find_kinds_preventing_replay(cluster):
         return ()
     try:
         trials = AdmissionTrials(cluster, workload, parse_time(now))
@@ -80,11 +80,9 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
     If a queue or flavor has to be corrected, only these corrections are yielded.
     """
     # While a queue is stopped or missing, no other change can help.
-    has_correction = False
-    for result in search_queue_corrections(trials):
-        has_correction = True
-        yield result
-    if has_correction:
+    corrections = list(search_queue_corrections(trials))
+    if corrections:
+        yield from corrections
         return
 
     yield from search_quota_raises(trials)

@@ -50,7 +50,7 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
     forbids it.
     """
-    (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+    (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
 
 
@@ -126,7 +126,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
         # Its pods
         try:
-            pods = defaults.fill_in(title, pods)
+            pods = defaults.fill_in_pods(title, pods)
             pods = [_apply_classes(pod, cluster) for pod in pods]
         except InputError as error:
             if not include_denied:

@@ -93,7 +93,7 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     says so.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = find_unread_kinds(cluster)
+    unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
@@ -110,8 +110,8 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
-def find_unread_kinds(cluster: Cluster) -> list[str]:
-    """Return the kinds that prevent a replay of Kueue, since nothing is known about their objects."""
+def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
+    """Return the kinds that were not read at all, so that Kueue cannot be replayed."""
     gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
     return [
         kind
@@ -351,7 +351,10 @@ class WaitingQueues:
         return place_admitted_pods(self.cluster, self.outlook, jobs)
 
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
-        """Yield what the replay of Kueue predicts for a Workload without quota."""
+        """Yield sentences about what the replay of Kueue predicts for a Workload without quota.
+
+        If Kueue could not be replayed, the only sentence says why.
+        """
         key = format_key(workload)
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"

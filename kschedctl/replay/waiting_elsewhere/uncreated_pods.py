@@ -28,12 +28,14 @@ def find_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingE
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
             name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
-            report = _build_report(name, resource, pod_index, now)
+            report = _build_resource_report(name, resource, pod_index, now)
             if report is not None:
                 yield report
 
 
-def _build_report(kind: str, resource: OperatorResource, pod_index: _PodIndex, now: str) -> WaitingElsewhere | None:
+def _build_resource_report(
+    kind: str, resource: OperatorResource, pod_index: _PodIndex, now: str
+) -> WaitingElsewhere | None:
     """Build the report on one resource, or return None if it wants no more pods.
 
     A resource whose wanted number of pods is unknown is not reported if it has pods.
