@@ -69,6 +69,8 @@ class QueuedPods:
         """Pods that were tried in vain. Until there are some, no event needs to be handled."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
+        self._additions = 0
+        """How often a PodInfo was added to `_unjudged`."""
         self._judged: dict[Position, Rejectors | None] = {}
         """The rejectors of unjudged pods for which they are known anyway."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
@@ -119,7 +121,11 @@ class QueuedPods:
         pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
-        self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
+        number = int(self.view.pods.info[position])
+        if number not in self._unjudged:
+            self._unjudged[number] = []
+            self._additions += 1
+        self._unjudged[number].append(pod)
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put back a pod that these plugins rejected in its attempt."""
@@ -178,7 +184,7 @@ class QueuedPods:
 
     def _judge_pods(self, occurrence: Occurrence) -> None:
         """Put the pods that an event may wake into the queue, with the plugins that reject them now."""
-        info_numbers = self._advice.find_woken(self._unjudged.keys(), occurrence)
+        info_numbers = self._advice.find_woken(self._unjudged.keys(), self._additions, occurrence)
         woken_pods = [pod for number in info_numbers for pod in self._unjudged.pop(number)]
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
@@ -323,6 +329,8 @@ class _SharedQueuePlugins(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._unaffected: dict[int, set[int]] = {}
         """By the id of an event, the numbers of the PodInfos to which it does not matter."""
+        self._additions_at_event: dict[int, int] = {}
+        """The `additions` when an event was asked about last, by the id of the event."""
         self._listeners: dict[ClusterEvent, _Listeners] = {}
         """The PodInfos to which such events may matter, by event."""
         self._seen_events: dict[int, Occurrence] = {}
@@ -357,8 +365,17 @@ class _SharedQueuePlugins(QueuePlugins):
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def find_woken(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """Return the numbers of the PodInfos that the event could requeue, whichever plugins rejected their pods."""
+    def find_woken(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
+        """Return the numbers of the PodInfos that the event could requeue, whichever plugins rejected their pods.
+
+        The caller removes these from `info_numbers`, and counts in `additions` how often it adds a number.
+        """
+        # Without an addition since this very event came last, it leaves all unaffected.
+        event_id = self._get_event_id(occurrence)
+        if self._additions_at_event.get(event_id) == additions:
+            return []
+        self._additions_at_event[event_id] = additions
+
         # Which PodInfos may be affected at all is checked once per kind of event.
         listeners = self._listeners.setdefault(occurrence.event, _Listeners())
         for number in info_numbers - listeners.checked:
@@ -367,7 +384,7 @@ class _SharedQueuePlugins(QueuePlugins):
         listeners.checked.update(info_numbers)
 
         # Of these, ask about the PodInfos that this very event was not found to leave unaffected.
-        unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
+        unaffected = self._unaffected.setdefault(event_id, set())
         to_ask = info_numbers & listeners.affected - unaffected
         woken = [number for number in to_ask if self._may_wake(number, occurrence)]
         unaffected.update(to_ask - set(woken))
